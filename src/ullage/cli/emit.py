@@ -41,6 +41,10 @@ def command(
             "--check", help="Exit with 3 where the folder of --diff or --out does not say what the plan says."
         ),
     ] = False,
+    searched: Annotated[
+        bool,
+        typer.Option("--searched", help="Search the scaling rule first, as ullage scale does, and write that one."),
+    ] = False,
     force: Force = False,
     changed: Set = None,
     traffic: Traffic = None,
@@ -80,6 +84,7 @@ def command(
                 names,
                 stored=stored,
                 against=against,
+                searched=searched,
                 as_of=as_of,
                 seed=seed,
                 limit=limit,

@@ -13,7 +13,10 @@ from ullage.cli.terminal import answered, progress, talk
 def command(
     file: PlanArgument = None,
     rules: Rules = None,
-    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of the planned week to play.")] = 1,
+    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of each judged week to play.")] = 1,
+    weeks: Annotated[
+        int, typer.Option("--weeks", min=1, max=8, help="Weeks to judge rules by; ours is chosen on three others.")
+    ] = 2,
     changed: Set = None,
     traffic: Traffic = None,
     json: AsJson = False,
@@ -36,7 +39,15 @@ def command(
     with progress("scaling", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.scale(
-                file, rules=rules or (), days=days, as_of=as_of, seed=seed, limit=limit, progress=report, **what
+                file,
+                rules=rules or (),
+                days=days,
+                weeks=weeks,
+                as_of=as_of,
+                seed=seed,
+                limit=limit,
+                progress=report,
+                **what,
             ),
             changed,
             traffic,

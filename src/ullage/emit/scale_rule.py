@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import groupby, pairwise
 
 from ullage.emit.engine_metrics import engine_metrics
 from ullage.emit.request import EmitPool, up
 from ullage.errors import InputError
 from ullage.scaling.hpa import ScalingBehavior
 from ullage.scaling.keda import KedaFallback, KedaSpec
-from ullage.scaling.published_rules import IN_FLIGHT, tracking_rule
+from ullage.scaling.published_rules import IN_FLIGHT, read_schedule, tracking_rule
 
 # The finest that Kubernetes counts in, and the longest window that its autoscaler takes.
 _LEAST_TARGET, _MOST_WINDOW_S = 0.001, 3600
+_WEEK_HOURS = 168
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,29 @@ class ScaleSignal:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScheduledHours:
+    """Replicas from one hour of the week until another, on each of some days; Sunday is cron's day 0.
+
+    `until_hour` is that of the same day, or of `until_day` where the hours cross midnight.
+    """
+
+    days: tuple[int, ...]
+    from_hour: int
+    until_day: int | None
+    until_hour: int
+    replicas: int
+
+    @property
+    def cron(self) -> tuple[str, str]:
+        """When it begins and ends."""
+        days = ",".join(str(each) for each in self.days)
+        return (
+            f"0 {self.from_hour} * * {days}",
+            f"0 {self.until_hour} * * {days if self.until_day is None else self.until_day}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScaleRule:
     """One pool's autoscaling, and the reason of every value."""
 
@@ -49,6 +74,17 @@ class ScaleRule:
     poll_s: int
     behavior: ScalingBehavior
     down_why: str
+    schedule: tuple[ScheduledHours, ...]
+    schedule_why: str
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What a target without a clock does not say of the rule."""
+        if not self.schedule:
+            return ()
+        return (
+            "The plan's rule has a schedule by hour of week as a floor, which this kind has no place for: target keda.",
+        )
 
 
 def scale_rule(pool: EmitPool) -> ScaleRule:
@@ -64,6 +100,7 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         most=pool.whole("scaling.most_replicas"),
         up_s=0.0,
         down_s=pool.real("scaling.down_window_s"),
+        schedule=_schedule(pool),
         fallback_replicas=pool.whole("fleet.replicas"),
     ).spec
     assert isinstance(spec, KedaSpec)
@@ -80,7 +117,59 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         poll_s=up(spec.polling_s),
         behavior=spec.behavior,
         down_why=down.why,
+        schedule=scheduled_hours(_schedule(pool)),
+        schedule_why=pool.number("scaling.floor_fraction").why,
     )
+
+
+def _schedule(pool: EmitPool) -> tuple[int, ...]:
+    """Replicas by hour of week, as the plan played them."""
+    said = pool.number("scaling.schedule")
+    try:
+        found = read_schedule(str(said.value))
+    except ValueError:
+        found = (0,)
+    most = pool.whole("scaling.most_replicas")
+    if len(found) not in (0, _WEEK_HOURS) or not all(1 <= each <= most for each in found):
+        raise InputError(
+            field="plan: scaling.schedule", value=said.value, problem="is no schedule of a week", fix="Plan again."
+        )
+    return found
+
+
+def scheduled_hours(schedule: tuple[int, ...]) -> tuple[ScheduledHours, ...]:
+    """Runs of equal hours above one replica, those of one shape on several days together.
+
+    >>> [each.cron for each in scheduled_hours(((1,) * 8 + (4,) * 10 + (1,) * 6) * 2 + (1,) * 119 + (3,))]
+    [('0 8 * * 1,2', '0 18 * * 1,2'), ('0 23 * * 0', '0 0 * * 1')]
+    """
+    within: dict[tuple[int, int, int], list[int]] = {}
+    across: list[ScheduledHours] = []
+    hour = 0
+    for replicas, equal in groupby(schedule):
+        first, hour = hour, hour + len(list(equal))
+        # A run of the whole week has no hour at which it ends: two halves have.
+        cuts = (first, hour) if hour - first < _WEEK_HOURS else (first, first + _WEEK_HOURS // 2, hour)
+        for begin, end in pairwise(cuts) if replicas > 1 else ():
+            if begin // 24 == end // 24:
+                within.setdefault((begin % 24, end % 24, replicas), []).append(_cron_day(begin))
+            else:
+                across.append(
+                    ScheduledHours(
+                        days=(_cron_day(begin),), from_hour=begin % 24, until_day=_cron_day(end), until_hour=end % 24,
+                        replicas=replicas,
+                    )
+                )  # fmt: skip
+    same = [
+        ScheduledHours(days=tuple(days), from_hour=begin, until_day=None, until_hour=end, replicas=replicas)
+        for (begin, end, replicas), days in within.items()
+    ]
+    return (*same, *across)
+
+
+def _cron_day(hour: int) -> int:
+    """Of an hour that counts from Monday; cron counts from Sunday."""
+    return (hour // 24 + 1) % 7
 
 
 def _check_rule(pool: EmitPool) -> None:

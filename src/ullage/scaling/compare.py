@@ -1,27 +1,31 @@
 """Rules side by side on the same traffic: the one that runs, ours, common ones, the fixed fleet and the clairvoyant.
 
-Every rule is played on the same days with the same arrivals and the same luck of its starts. What no reactive rule can
+Our rule is chosen on stretches of some weeks; every rule is then played on days of other weeks, with the same arrivals
+and the same luck of its starts, and nothing that happens there changes the choice. What no reactive rule can
 absorb is found by playing one that knows the need of the very minute and still has to wait for its starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ullage.errors import InternalError
 from ullage.scaling.judged import RuleResult, result, tally, violated_by_minute
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, in_order, needed_replicas, run_rule
-from ullage.scaling.plan import ScalingPlan, scaling_plan
+from ullage.scaling.plan import DerivedRule, ScalingPlan, scaling_plan
 from ullage.scaling.published_rules import common_rules
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.search import DerivedRule, clairvoyant, fixed_rule, goal_fraction, played, search_rule
+from ullage.scaling.search import SearchResult, SearchStep, clairvoyant, fixed_rule, goal_fraction, played, search_rule
 from ullage.scaling.signals import FaultKind, MetricFault
 from ullage.scaling.traffic import DAY_S
 
 Report = Callable[[float, str], None]
+DERIVED = "ullage, derived"
+"""The rule of the formula beside the one that was searched."""
 # A minute in which one request in ten violates an SLO belongs to a burst that was not absorbed.
 _HURT_FRACTION = 0.1
 _QUIET_MINUTES = 5
@@ -64,11 +68,15 @@ class ScalingChart:
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingComparison:
-    """Everything `ullage scale` says of one pool. `present` names the rules that were read from files."""
+    """Everything `ullage scale` says of one pool. `present` names the rules that were read from files; `settings` is
+    the rule as the `scaling` section of a plan file states it, `searched` the stretches it was chosen on."""
 
     pool: str
     plan: ScalingPlan
     derived: DerivedRule
+    settings: Mapping[str, str]
+    steps: tuple[SearchStep, ...]
+    searched: tuple[str, ...]
     traffic: tuple[str, ...]
     results: tuple[RuleResult, ...]
     present: tuple[str, ...]
@@ -100,7 +108,8 @@ class ScalingComparisons:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ComparisonCase:
-    """What is compared: the pool, its derived rule, days to judge by and hours to search on."""
+    """What is compared: the pool, its derived rule, days to judge by, hours to search on, and whole days of the same
+    weeks on which what was found is confirmed. `stated` names what the plan file fixes."""
 
     name: str
     engine: str
@@ -108,8 +117,18 @@ class ComparisonCase:
     derived: DerivedRule
     days: tuple[ScalingTraffic, ...]
     search: tuple[ScalingTraffic, ...]
+    confirm: tuple[ScalingTraffic, ...] = ()
+    stated: frozenset[str] = frozenset()
     hourly_rps: tuple[float, ...] = ()
     present: tuple[ScalingRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        """A rule that was chosen on what it is judged by is no better than its luck."""
+        shared = {each.digest for each in self.days} & {each.digest for each in (*self.search, *self.confirm)}
+        if shared:
+            raise InternalError(
+                law="rules are judged on other traffic than they are chosen on", left=len(shared), right=0
+            )
 
 
 def compare_rules(
@@ -120,21 +139,28 @@ def compare_rules(
 ) -> ScalingComparison:
     """Search our rule, then play every rule on every day."""
     pool, most = case.pool, case.pool.limits.most_replicas
-    found = search_rule(case.derived, pool, case.search, hourly_rps=case.hourly_rps, map=map)
+    found = search_rule(
+        case.derived, pool, case.search, hourly_rps=case.hourly_rps, stated=case.stated, confirm=case.confirm,
+        report=lambda share, what: report(0.4 * share, what),
+    )  # fmt: skip
     report(0.4, "rules side by side")
-    rules = in_order([*case.present, found.best.rule, *common_rules(most)])
+    own = found.best.choice.behind(pool)
+    derived = replace(case.derived.choice(pool).rule(), name=DERIVED)
+    rules = in_order([*case.present, derived, *common_rules(most)])
     results = [played(each, pool, case.days, map=map) for each in rules.values()]
-    ours, rule = _verified(case, found.best.rule, results, map=map)
-    results = [ours if each.name == "ullage" else each for each in results]
+    results.append(played(found.rule, own, case.days, map=map))
     report(0.8, "clairvoyant")
     best = clairvoyant(pool, case.days)
     report(0.9, "bursts and robustness")
     bursts, reserve = _unabsorbed(case)
-    run = run_rule(rule, pool, case.days[0], start_replicas=case.derived.least_replicas)
+    run = run_rule(found.rule, own, case.days[0], start_replicas=found.best.choice.least_replicas)
     return ScalingComparison(
         pool=case.name,
-        plan=scaling_plan(rule, engine=case.engine),
+        plan=scaling_plan(found.rule, engine=case.engine),
         derived=case.derived,
+        settings=found.best.choice.settings(),
+        steps=found.steps,
+        searched=found.stretches,
         traffic=tuple(each.name for each in case.days),
         results=tuple(sorted(results, key=lambda each: (not each.is_met, each.replica_hours))),
         present=tuple(each.name for each in case.present),
@@ -143,31 +169,10 @@ def compare_rules(
         tried_rules=len(found.tried),
         bursts=bursts,
         reserve_replicas=reserve,
-        robustness=_robust(case, rule, map=map),
+        robustness=_robust(replace(case, pool=own), found.rule, map=map),
         chart=_chart(run, pool),
-        notes=_notes(case),
+        notes=_notes(case, found),
     )
-
-
-def _verified(
-    case: ComparisonCase,
-    rule: ScalingRule,
-    results: Sequence[RuleResult],
-    *,
-    map: Any,  # noqa: A002
-) -> tuple[RuleResult, ScalingRule]:
-    """What held on the hours of the search must hold on whole days: the searched rule or the derived one, whichever is
-    cheaper there with every SLO met."""
-    ours = next(each for each in results if each.name == "ullage")
-    other = played(case.derived.rule, case.pool, case.days, map=map)
-    ranked = sorted(
-        [(ours, rule), (other, case.derived.rule)],
-        key=lambda each: (
-            not each[0].is_met,
-            each[0].replica_hours if each[0].is_met else -each[0].attainment.margin_fraction,
-        ),
-    )
-    return ranked[0]
 
 
 def _unabsorbed(case: ComparisonCase) -> tuple[tuple[UnabsorbedBurst, ...], int | None]:
@@ -271,9 +276,18 @@ def _chart(run: LoopRun, pool: ScalingPool) -> ScalingChart:
     )
 
 
-def _notes(case: ComparisonCase) -> tuple[str, ...]:
-    days = ", ".join(each.name for each in case.days)
+def _notes(case: ComparisonCase, found: SearchResult) -> tuple[str, ...]:
+    chosen, days = ", ".join(found.stretches), ", ".join(each.name for each in case.days)
+    held = sorted({"least", "most", "node_held", "sleepers"} & case.stated)
+    fixed = f" The plan file states {', '.join(held)}, which were not searched." if held else ""
+    asleep = (
+        " Engines asleep were not searched: scaling.sleeper_cost is 100 %, and one awake costs as much and serves."
+        if case.pool.limits.sleeper_fraction >= 1.0
+        else ""
+    )
+    other = "other draws of the demand's model, which the choice never saw"
     return (
-        f"Rules are played on {days}, drawn from the demand's model; starting replicas count as supply and are paid.",
+        f"The rule was chosen on {chosen}; rules are played on {days}: {other}. Starts count as supply and are paid.",
+        f"Cost of the search is replica-hours and those of warm levels.{fixed}{asleep}",
         "A new replica finds its prefix cache as warm as the others': what it misses at first is not simulated.",
     )

@@ -2,6 +2,7 @@
 
     need         replicas for the rate of the five minutes around a time, at what a replica carries within the SLOs
     decision lag from the minute in which need exceeds what is asked for to the tick at which as many are asked for
+    warm hours   places on nodes that are held empty, and engines asleep, in replica-hours
     overshoot    mean of (ready - need) / need while above it; undershoot the same below it
     thrash       turns of direction of what is asked for, an hour
 
@@ -40,6 +41,7 @@ class RuleResult:
     name: str
     attainment: Attainment
     replica_hours: float
+    warm_hours: float
     hours: float
     decision_lag_s: float
     ready_s: float
@@ -64,6 +66,11 @@ class RuleResult:
     def mean_replicas(self) -> float:
         return self.replica_hours / self.hours
 
+    @property
+    def paid_hours(self) -> float:
+        """Replica-hours, and those of warm levels that serve nobody."""
+        return self.replica_hours + self.warm_hours
+
     def times(self, ratio: float) -> RuleResult:
         """The result of a pool so many times as large, with as many times the traffic: counts grow, shares stay."""
         if ratio == 1.0:
@@ -76,6 +83,7 @@ class RuleResult:
         return replace(
             self,
             replica_hours=ratio * self.replica_hours,
+            warm_hours=ratio * self.warm_hours,
             causes={name: round(ratio * count) for name, count in self.causes.items()},
             hourly_replicas=tuple(ratio * each for each in self.hourly_replicas),
             **counted,
@@ -90,6 +98,7 @@ class RunTally:
     from_s: float
     until_s: float
     replica_hours: float
+    warm_hours: float
     lags_s: tuple[float, ...]
     ready_s: tuple[float, ...]
     most_waiting_requests: int
@@ -120,6 +129,7 @@ def tally(run: LoopRun, pool: ScalingPool) -> RunTally:
         from_s=traffic.counted_s,
         until_s=traffic.span_s,
         replica_hours=run.replica_hours,
+        warm_hours=_warm_hours(run, pool),
         lags_s=tuple(_lags(needed, asked, at_s, counted)),
         ready_s=tuple(each.took_s for each in run.starts),
         most_waiting_requests=int(run.gauges.waiting.max(initial=0)),
@@ -145,6 +155,7 @@ def result(name: str, runs: Sequence[RunTally]) -> RuleResult:
         name=name,
         attainment=found,
         replica_hours=sum(each.replica_hours for each in runs),
+        warm_hours=sum(each.warm_hours for each in runs),
         hours=hours,
         decision_lag_s=float(np.mean(lags)) if lags else 0.0,
         ready_s=float(np.mean(starts)) if starts else 0.0,
@@ -161,6 +172,32 @@ def result(name: str, runs: Sequence[RunTally]) -> RuleResult:
         most_replicas=max(each.replicas[1] for each in runs),
         hourly_replicas=_mean_hours([each.hourly for each in runs]),
     )
+
+
+def _warm_hours(run: LoopRun, pool: ScalingPool) -> float:
+    """Nodes beyond those in use, held since they were let go; and engines asleep, as far as they keep devices."""
+    rows, limits, traffic = run.gauges, pool.limits, run.traffic
+    if rows.at_s.size < 2:
+        return 0.0
+    nodes = np.ceil((rows.ready + rows.starting + rows.draining) / limits.node_replicas)
+    wide = 1 + int(limits.node_held_s / (rows.at_s[1] - rows.at_s[0]))
+    inside = (rows.at_s > traffic.counted_s) & (rows.at_s <= traffic.span_s)
+    held = (latest_most(nodes, wide) - nodes)[inside]
+    each = float(held.mean()) * limits.node_replicas if held.size else 0.0
+    return (each + limits.sleepers * limits.sleeper_fraction) * (traffic.span_s - traffic.counted_s) / 3600.0
+
+
+def latest_most(values: Floats, wide: int) -> Floats:
+    """The highest of each value and those before it, `wide` of them in all; in blocks, so that wide ones are cheap.
+
+    >>> latest_most(np.array([1.0, 3.0, 2.0, 0.0, 0.0]), 3).tolist()
+    [1.0, 3.0, 3.0, 3.0, 2.0]
+    """
+    padded = np.concatenate([np.full(wide - 1, -np.inf), values])
+    blocks = np.concatenate([padded, np.full(-padded.size % wide, -np.inf)]).reshape(-1, wide)
+    until = np.maximum.accumulate(blocks, axis=1).ravel()
+    since = np.maximum.accumulate(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
+    return np.asarray(np.maximum(since[: values.size], until[wide - 1 : wide - 1 + values.size]))
 
 
 def _mean_hours(rows: Sequence[Floats]) -> tuple[float, ...]:

@@ -226,7 +226,13 @@ def _held(load: OpenLoop, pool: ScalingPool) -> OpenLoop:
 
 def _replica_terms(pool: ScalingPool) -> ReplicaTerms:
     engine = pool.trial.replica.engine
-    return ReplicaTerms(kv_tokens=engine.kv_tokens, max_sequences=engine.max_sequences, ttft_limit_s=pool.ttft_limit_s)
+    return ReplicaTerms(
+        kv_tokens=engine.kv_tokens,
+        max_sequences=engine.max_sequences,
+        ttft_limit_s=pool.ttft_limit_s,
+        budget_tokens=engine.budget_tokens,
+        each_rps=pool.each_rps,
+    )
 
 
 def _lost(terms: SignalTerms, rng: Generator) -> NDArray[np.bool_] | None:

@@ -5,10 +5,14 @@ queue-2      two waiting requests for each replica, as in many posts and as llm-
 kv-80        KV cache use at 80 % of each replica
 keda-queue   KEDA on five waiting requests for each replica, polled every 15 s: the vLLM production stack's example
 keda-kv      KEDA on KV use at 60 % or 30 waiting requests: llm-d's script
+llm-d        the workload variant autoscaler with its defaults, an HPA behind it
+dynamo       Dynamo's planner with its defaults: KV use of 100 % and 60 %
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from ullage.scaling.hpa import (
@@ -22,6 +26,8 @@ from ullage.scaling.hpa import (
     ScalingRules,
 )
 from ullage.scaling.keda import FallbackBehavior, KedaFallback, KedaSpec, KedaTrigger
+from ullage.scaling.planners.dynamo import DynamoSpec
+from ullage.scaling.planners.variant import VariantSpec, follower
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal
 
@@ -33,6 +39,8 @@ BUSY = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60
 RATE = MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=60.0)
 SCHEDULE = "schedule"
 """The trigger of a rule that also follows the clock (KEDA's cron): replicas by hour of week."""
+# One replica is what KEDA's clock says outside its hours, and does not keep a target from zero.
+CLOCK = KedaTrigger(name=SCHEDULE, threshold_value=1.0, activation_value=1.0)
 FALLBACK_FAILURES = 3
 """One failed query is a restart of Prometheus; after more than three the fleet is blind."""
 
@@ -73,6 +81,8 @@ def common_rules(most: int, *, least: int = 1) -> tuple[ScalingRule, ...]:
             ),
             queries={"kv": KV_SUM, "queue": WAITING},
         ),
+        ScalingRule(name="llm-d", spec=VariantSpec(follower=follower(least=least, most=most))),
+        ScalingRule(name="dynamo", spec=DynamoSpec(max_devices=most, least_endpoints=max(1, least))),
     )
 
 
@@ -109,7 +119,7 @@ def tracking_rule(
     )
     triggers = [KedaTrigger(name="in-flight", threshold_value=in_flight_requests)]
     if schedule:
-        triggers.append(KedaTrigger(name=SCHEDULE, threshold_value=1.0))
+        triggers.append(CLOCK)
     return ScalingRule(
         name=name,
         spec=KedaSpec(
@@ -123,3 +133,22 @@ def tracking_rule(
         queries={"in-flight": IN_FLIGHT},
         schedule=schedule,
     )
+
+
+def schedule_text(schedule: Sequence[int]) -> str:
+    """Replicas by hour of week, equal hours together: how a schedule stands among a plan's numbers.
+
+    >>> schedule_text((1,) * 8 + (4,) * 160), schedule_text(())
+    ('1x8 4x160', '')
+    """
+    return " ".join(f"{replicas}x{len(list(hours))}" for replicas, hours in groupby(schedule))
+
+
+def read_schedule(text: str) -> tuple[int, ...]:
+    """The schedule of such a text.
+
+    >>> read_schedule("1x2 4x1"), read_schedule("")
+    ((1, 1, 4), ())
+    """
+    pairs = [each.split("x") for each in text.split()]
+    return tuple(int(replicas) for replicas, hours in pairs for _ in range(int(hours)))

@@ -9,6 +9,18 @@ from dataclasses import dataclass, field
 from ullage.scaling.hpa import SYNC_S, HpaMetric, HpaSpec, HpaState, MetricKind, MetricReading, PodReadings, hpa_step
 from ullage.scaling.keda import KedaSpec, KedaState, keda_step, polled
 from ullage.scaling.knative import TICK_S, KnativeSpec, KnativeState, knative_step
+from ullage.scaling.planners.dynamo import DynamoSpec, DynamoState, DynamoTarget, load_target, traffic_target
+from ullage.scaling.planners.variant import (
+    DESIRED,
+    SHAPE_S,
+    WINDOW_S,
+    EngineLimits,
+    ReplicaLoad,
+    VariantSpec,
+    VariantState,
+    percentage_target,
+    token_target,
+)
 from ullage.scaling.predictive import PredictiveSpec, PredictiveState, predictive_step
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal, SignalReader
 from ullage.simulate.fleet import Signals
@@ -25,7 +37,7 @@ class ScheduleSpec:
         return self.replicas[max(0, bisect_right(self.times_s, now_s) - 1)]
 
 
-RuleSpec = HpaSpec | KedaSpec | KnativeSpec | PredictiveSpec | ScheduleSpec
+RuleSpec = HpaSpec | KedaSpec | KnativeSpec | PredictiveSpec | VariantSpec | DynamoSpec | ScheduleSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +58,8 @@ class ScalingRule:
             return TICK_S
         if isinstance(self.spec, KedaSpec):
             return min(SYNC_S, self.spec.polling_s)
+        if isinstance(self.spec, DynamoSpec):
+            return min(SYNC_S, self.spec.period_s)
         return self.spec.sync_s if isinstance(self.spec, HpaSpec) else SYNC_S
 
     @property
@@ -63,6 +77,8 @@ class ScalingRule:
         spec = self.spec
         if isinstance(spec, KnativeSpec):
             return TICK_S + spec.panic_s / 2.0
+        if isinstance(spec, VariantSpec | DynamoSpec):
+            return self.period_s + (spec.interval_s if isinstance(spec, VariantSpec) else spec.period_s) / 2.0
         behavior = spec.behavior if isinstance(spec, HpaSpec | KedaSpec) else None
         return self.period_s + window_s / 2.0 + (0.0 if behavior is None else behavior.up.window_s)
 
@@ -75,6 +91,7 @@ class Controller:
         self.replicas, self.week_s = replicas, week_s
         self.hpa, self.keda = HpaState(), KedaState()
         self.knative, self.predictive = KnativeState(), PredictiveState()
+        self.variant, self.dynamo = VariantState(), DynamoState()
         self.next_poll_s = self.next_sync_s = 0.0
         self.rates: list[tuple[float, float]] = []
 
@@ -90,6 +107,10 @@ class Controller:
             self._keda(spec, seen)
         elif isinstance(spec, KnativeSpec):
             self._knative(spec, seen)
+        elif isinstance(spec, VariantSpec):
+            self._variant(spec, seen)
+        elif isinstance(spec, DynamoSpec):
+            self._dynamo(spec, seen)
         else:
             self._predictive(spec, seen)
         return self.replicas
@@ -161,3 +182,85 @@ class Controller:
             spec, self.predictive, times, [rate for _, rate in self.rates], now_s=seen.at_s, week_s=self.week_s
         )
         self.replicas = self.replicas if wanted is None else wanted
+
+    def _variant(self, spec: VariantSpec, seen: Signals) -> None:
+        """What the planner says once an interval, followed by its autoscaler at every sync."""
+        if seen.at_s >= self.variant.next_s - 1e-9:
+            self.variant = self._said(spec, seen)
+        desired, follower = self.variant.desired, spec.follower
+        if isinstance(follower, HpaSpec):
+            decision = hpa_step(
+                follower, self.hpa, [1000 * desired], now_s=seen.at_s, current=self.replicas, ready=seen.ready_replicas
+            )
+            self.hpa, self.replicas = decision.state, decision.replicas
+            return
+        self.keda, decision = keda_step(
+            follower, self.keda, {DESIRED: float(desired)}, now_s=seen.at_s, current=self.replicas,
+            ready=seen.ready_replicas,
+        )  # fmt: skip
+        self.replicas = decision.replicas
+
+    def _said(self, spec: VariantSpec, seen: Signals) -> VariantState:
+        loads, current = self._loads(seen), seen.ready_replicas + seen.starting_replicas
+        next_s, history = seen.at_s + spec.interval_s, self.variant.history
+        if spec.by_tokens:
+            terms = self.reader.replica
+            limits = EngineLimits(budget_tokens=terms.budget_tokens, max_sequences=terms.max_sequences)
+            target, history = token_target(
+                spec, loads, current=current, pending=seen.starting_replicas, history=history, limits=limits
+            )
+        else:
+            # What it said as far as its autoscaler and the platform took it.
+            target = percentage_target(
+                spec, loads, current=current, desired=self.replicas if self.variant.desired else 0
+            )
+        bounded = max(target, 1)
+        return VariantState(
+            desired=min(bounded, spec.most_replicas) if spec.most_replicas else bounded, history=history, next_s=next_s
+        )
+
+    def _loads(self, seen: Signals) -> list[ReplicaLoad]:
+        """Replicas one by one. The pool's gauges are sums, so that they are alike, as a router that balances has them,
+        and what waits is dealt out evenly."""
+        pods = seen.ready_replicas
+        kv, waiting = (
+            self.reader.highest(each, seen, WINDOW_S) for each in (Signal.ACTIVE_TOKENS, Signal.WAITING)
+        )  # fmt: skip
+        if kv is None or waiting is None or pods == 0:
+            return []
+        prompt, output = self.reader.mean_lengths(seen, SHAPE_S)
+        capacity, held = self.reader.replica.kv_tokens, kv / pods
+        each, over = divmod(int(waiting), pods)
+        return [
+            ReplicaLoad(
+                kv_fraction=held / capacity,
+                queue_requests=each + (place < over),
+                kv_tokens=capacity,
+                held_tokens=int(held),
+                prompt_tokens=prompt,
+                output_tokens=output,
+            )
+            for place in range(pods)
+        ]
+
+    def _dynamo(self, spec: DynamoSpec, seen: Signals) -> None:
+        if seen.at_s < self.dynamo.next_s - 1e-9:
+            return
+        state = self.dynamo.filter
+        next_s = seen.at_s + spec.period_s
+        if spec.target is DynamoTarget.SLA:
+            rate = self.reader.value(
+                MetricQuery(signals=(Signal.REQUEST_RATE,), aggregate=Aggregate.SUM, window_s=spec.traffic_s), seen
+            )
+            if rate is not None:
+                state, self.replicas = traffic_target(spec, state, rate, self.reader.replica.each_rps)
+            self.dynamo = DynamoState(filter=state, next_s=next_s)
+            return
+        pods = seen.ready_replicas
+        held = self.reader.value(
+            MetricQuery(signals=(Signal.ACTIVE_TOKENS, Signal.TOKEN_BACKLOG), aggregate=Aggregate.SUM), seen
+        )
+        uses = [] if held is None or pods == 0 else [held / pods / self.reader.replica.kv_tokens] * pods
+        workers = pods + seen.starting_replicas
+        self.replicas = load_target(spec, uses, workers=workers, expected=self.replicas)
+        self.dynamo = DynamoState(filter=state, next_s=next_s)

@@ -1,149 +1,90 @@
-"""The rule of a plan: derived from ramp rate and time to ready, then refined in simulation.
+"""The cheapest rule around the derived one: chosen on some weeks, to be judged on others.
 
-    u         = min over hours of  rate / (rate + ramp rate x (lag + time to ready))
-    threshold = u x requests in flight on a replica at the rate it was sized for
-    minimum   = as stated, or replicas for the quietest hour at that use, two at least
-    maximum   = replicas of the fixed fleet, reserves that serve included
-    window    = down no sooner than a replica would take to come back
+Every candidate is played on stretches of several weeks, each drawn from its own seed, and is held to every SLO on the
+worst of them, with a fifth of its error share to spare: the next week is another one. A stretch that even the whole
+fleet violates asks for what that attains. What is looked at, one thing after the other, around the best so far:
 
-A replica that is asked for when the threshold is passed is ready one lag and one time to ready later; until then the
-others take what the ramp adds. Thresholds are then tried up and down in steps of an eighth, with and without a schedule
-by hour of week, with a shorter and a longer window on the way down; the least replica-hours with every SLO met win.
+    threshold    in steps of an eighth, the highest that passes
+    floor        a schedule by hour of week beneath the rule, each with the highest threshold that passes
+    window       on the way down
+    minimum      replicas that are always there
+    maximum      replicas beyond which a burst is not followed
+    warm levels  how long an empty node is held (warm starts), engines asleep (hot starts)
+
+Cost is replica-hours, and the hours of nodes held empty and of engines asleep. What the plan file states of bounds and
+warm levels is not searched. A candidate is given up at the first stretch that it fails, and once it costs more than the
+best; stretches that failed somebody come first for the next. Nothing here is drawn: the same stretches give the same
+rule.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ullage.scaling.clairvoyant import cheapest_fleet, schedule
-from ullage.scaling.hpa import SYNC_S
 from ullage.scaling.judged import RuleResult, RunTally, result, tally
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, first_replicas, needed_replicas, run_rule
-from ullage.scaling.published_rules import IN_FLIGHT, tracking_rule
+from ullage.scaling.plan import LEAST_DOWN_S, MOST_DOWN_S, DerivedRule, RuleChoice
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.scaling.supply import StartTimes
-
-Floats = NDArray[np.float64]
 
 # Steps of the threshold, and how far from the derived one is looked.
 STEP_RATIO = 1.125
 _LOWEST, _HIGHEST = -9, 7
-# The shortest and the longest window on the way down: HPA's own default, and the most that it allows.
-_LEAST_DOWN_S, _MOST_DOWN_S = 300.0, 3600.0
 # The schedule is a floor under the rule: so much of what the hour is expected to need.
-_FLOORS = (0.85,)
+_FLOORS = (0.7, 0.85, 1.0)
+_MOST_SHARES = (0.95, 0.9, 0.8)
+_HELD_S = (0.0, 300.0, 600.0, 1800.0)
+_SLEEPERS = (1, 2, 4)
+# One replica is no service while it restarts: a minimum of one is stated, not found.
+_LEAST_REPLICAS = 2
 _SLOT_S = 60.0
 # Where the whole fleet violates an SLO, a rule is as good if it attains this much less.
 _EQUAL_FRACTION = 0.005
-# The next day is another one: of the requests that may violate an SLO, a fifth is kept free on the day of the search.
+# The next week is another one: of the requests that may violate an SLO, a fifth is kept free in those of the search.
 _KEPT_FRACTION = 0.2
-
-
-@dataclass(frozen=True, kw_only=True)
-class DerivedRule:
-    """The thresholds as a formula with its numbers; `hour_index` is the hour of the week that decided."""
-
-    ramp_rps_per_s: float
-    rate_rps: float
-    hour_index: int
-    lag_s: float
-    ready_s: float
-    in_flight_requests: float
-    use_fraction: float
-    least_replicas: int
-    most_replicas: int
-    fallback_replicas: int = 0
-
-    @property
-    def threshold_value(self) -> float:
-        """In whole thousandths, the finest that a cluster counts in: what is tried is what can be written."""
-        return max(0.001, round(self.use_fraction * self.in_flight_requests, 3))
-
-    @property
-    def down_s(self) -> float:
-        """A replica is not let go for less time than one takes to come back."""
-        return min(max(SYNC_S * math.ceil(self.ready_s / SYNC_S), _LEAST_DOWN_S), _MOST_DOWN_S)
-
-    @property
-    def formula(self) -> str:
-        """With the numbers put in."""
-        return (
-            f"{self.rate_rps:.3g} / ({self.rate_rps:.3g} + {3600 * self.ramp_rps_per_s:.3g} req/s an hour x "
-            f"({self.lag_s:.0f} s + {self.ready_s:.0f} s)) x {self.in_flight_requests:.3g} = {self.threshold_value:.3g}"
-        )
-
-    @property
-    def rule(self) -> ScalingRule:
-        return tracking_rule(
-            "ullage",
-            self.threshold_value,
-            least=self.least_replicas,
-            most=self.most_replicas,
-            up_s=0.0,
-            down_s=self.down_s,
-            fallback_replicas=self.fallback_replicas,
-        )
-
-
-def derive_rule(
-    rates_rps: Floats,
-    *,
-    each_rps: float,
-    in_flight_requests: float,
-    lag_s: float,
-    ready_s: float,
-    most: int,
-    least: int = 0,
-    fallback_replicas: int = 0,
-) -> DerivedRule:
-    """From the expected rates of consecutive hours; `fallback_replicas` are held where the metric is gone.
-
-    `least` is a minimum that was stated, 0 where none was.
-    """
-    ramps = np.maximum(0.0, np.roll(rates_rps, -1) - rates_rps) / 3600.0
-    if rates_rps.size == 1:
-        ramps = np.zeros(1)
-    uses = rates_rps / (rates_rps + ramps * (lag_s + ready_s))
-    hour = int(np.argmin(uses))
-    use = float(uses[hour])
-    quiet = math.ceil(float(rates_rps.min()) / (use * each_rps) - 1e-9)
-    return DerivedRule(
-        ramp_rps_per_s=float(ramps[hour]),
-        rate_rps=float(rates_rps[hour]),
-        hour_index=hour,
-        lag_s=lag_s,
-        ready_s=ready_s,
-        in_flight_requests=in_flight_requests,
-        use_fraction=use,
-        least_replicas=max(1, min(least or max(quiet, 2), most)),
-        most_replicas=most,
-        fallback_replicas=fallback_replicas,
-    )
-
-
-def rule_lag_s(pool: ScalingPool) -> float:
-    """From a change to the decision: half a scrape, its delay, half the window, half a sync."""
-    return pool.signals.scrape_s / 2.0 + pool.signals.delay_s + IN_FLIGHT.window_s / 2.0 + SYNC_S / 2.0
+# Candidates that are played to the end where none passes, and before one is believed on whole days.
+_FINALISTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriedRule:
-    rule: ScalingRule
-    result: RuleResult
+    """A candidate, the worst margin of the stretches it was played on, and its cost there; `hours` grow with them."""
+
+    choice: RuleChoice
+    margin_fraction: float
+    cost_hours: float
+    replica_hours: float
+    hours: float
+    passes: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchStep:
+    """One thing that was varied: the value that the derived rule has, the one that was chosen, and the cost by then."""
+
+    name: str
+    derived: float
+    chosen: float
+    cost_hours: float
+    tried: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """The best rule, and every one that was tried, in order."""
+    """The derived rule, the best, what each step brought, and how many were tried."""
 
+    derived: TriedRule
     best: TriedRule
+    rule: ScalingRule
+    steps: tuple[SearchStep, ...]
     tried: tuple[TriedRule, ...]
+    stretches: tuple[str, ...]
 
 
 def played(
@@ -195,60 +136,94 @@ def _play(rule: ScalingRule, pool: ScalingPool, traffic: Sequence[ScalingTraffic
 
 @dataclass(kw_only=True, frozen=True)
 class _Search:
-    """A search under way: what was tried is remembered."""
+    """A search under way: what was tried is remembered. `goals` are margins to reach, stretch by stretch."""
 
-    derived: DerivedRule
     pool: ScalingPool
     traffic: Sequence[ScalingTraffic]
-    map: Any
     hours: tuple[float, ...]
-    goal_fraction: float = 0.0
-    known: dict[tuple[Any, ...], TriedRule] = field(default_factory=dict)
+    goals: tuple[float, ...]
+    known: dict[RuleChoice, TriedRule] = field(default_factory=dict)
+    order: list[int] = field(default_factory=list)
 
-    def passes(self, found: RuleResult) -> bool:
-        slo = found.attainment
-        return slo.margin_fraction >= min(_KEPT_FRACTION * (1.0 - slo.required_fraction), self.goal_fraction)
+    def rule(self, choice: RuleChoice) -> ScalingRule:
+        return choice.rule(self.hours, self.pool.each_rps)
 
-    def at(self, place: int, down_s: float = 0.0, floor: float = 0.0) -> TriedRule:
-        key = (place, down_s, floor)
-        if key not in self.known:
-            derived = self.derived
-            rule = tracking_rule(
-                "ullage",
-                round(derived.threshold_value * STEP_RATIO**place, 2),
-                least=derived.least_replicas,
-                most=derived.most_replicas,
-                up_s=0.0,
-                down_s=down_s or derived.down_s,
-                schedule=self.floor(floor) if floor else (),
-                fallback_replicas=derived.fallback_replicas,
-            )
-            self.known[key] = TriedRule(rule=rule, result=played(rule, self.pool, self.traffic, map=self.map))
-        return self.known[key]
+    def tried(self, choice: RuleChoice, *, cap_hours: float = np.inf) -> TriedRule:
+        """The candidate as far as it gets: to the first stretch that it fails, or until it costs more than the cap."""
+        if choice not in self.known:
+            self.known[choice] = self._raced(choice, cap_hours)
+        return self.known[choice]
 
-    def floor(self, share: float) -> tuple[int, ...]:
-        """Replicas by hour of week: what the hour and the one that begins within a start need."""
-        ahead = np.maximum(np.array(self.hours), np.roll(np.array(self.hours), -1))
-        needed = np.ceil(share * ahead / self.pool.each_rps - 1e-9).astype(int)
-        return tuple(int(min(max(each, 1), self.derived.most_replicas)) for each in needed)
+    def whole(self, choice: RuleChoice) -> TriedRule:
+        """The candidate on every stretch, whether it fails or not."""
+        parts = [self._part(choice, each) for each in self.traffic]
+        self.known[choice] = self._added(choice, parts, range(len(parts)))
+        return self.known[choice]
 
-    def highest(self, start: int, **how: float) -> int | None:
-        """The highest threshold that passes, by widening steps and then halves; None where the lowest fails."""
+    def _raced(self, choice: RuleChoice, cap_hours: float) -> TriedRule:
+        parts: list[RuleResult] = []
+        for place in tuple(self.order):
+            parts.append(self._part(choice, self.traffic[place]))
+            found = self._added(choice, parts, self.order)
+            if parts[-1].attainment.margin_fraction < self.goals[place]:
+                self.order.remove(place)
+                self.order.insert(0, place)
+                return replace(found, passes=False)
+            if found.cost_hours >= cap_hours:
+                return replace(found, passes=False)
+        return found
+
+    def _part(self, choice: RuleChoice, traffic: ScalingTraffic) -> RuleResult:
+        return played(self.rule(choice), choice.behind(self.pool), [traffic])
+
+    def _added(self, choice: RuleChoice, parts: Sequence[RuleResult], order: Sequence[int]) -> TriedRule:
+        places = list(order)[: len(parts)]
+        margins = [each.attainment.margin_fraction for each in parts]
+        return TriedRule(
+            choice=choice,
+            margin_fraction=min(margins),
+            cost_hours=sum(each.paid_hours for each in parts),
+            replica_hours=sum(each.replica_hours for each in parts),
+            hours=sum(each.hours for each in parts),
+            passes=len(parts) == len(self.traffic)
+            and all(margin >= self.goals[place] for margin, place in zip(margins, places, strict=True)),
+        )
+
+    def ranked(self) -> list[TriedRule]:
+        """Those that pass, the cheapest first."""
+        met = [each for each in self.known.values() if each.passes]
+        return sorted(met, key=lambda each: (each.cost_hours, -each.margin_fraction))
+
+    def best(self) -> TriedRule:
+        """The cheapest that passes; where none does, the one with the most margin of those that came nearest."""
+        met = self.ranked()
+        if met:
+            return met[0]
+        nearest = sorted(self.known.values(), key=lambda each: -each.margin_fraction)[:_FINALISTS]
+        return max((self.whole(each.choice) for each in nearest), key=lambda each: each.margin_fraction)
+
+    def highest(self, at: Callable[[int], RuleChoice], start: int) -> None:
+        """Look for the highest threshold that passes, by widening steps and then halves."""
         low: int | None = None
         high: int | None = None
         place, stride = start, 1
         while low is None or high is None:
-            if self.passes(self.at(place, **how).result):
+            if self.tried(at(place)).passes:
                 low, place = place, min(place + stride, _HIGHEST)
             else:
                 high, place = place, max(place - stride, _LOWEST)
             stride *= 2
             if low == _HIGHEST or high == _LOWEST:
-                return low
+                return
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self.passes(self.at(middle, **how).result) else (low, middle)
-        return low
+            low, high = (middle, high) if self.tried(at(middle)).passes else (low, middle)
+
+    def varied(self, choices: Iterable[RuleChoice]) -> TriedRule:
+        """The best after these were tried beside it."""
+        for each in choices:
+            self.tried(each, cap_hours=self.best().cost_hours if self.ranked() else np.inf)
+        return self.best()
 
 
 def fixed_rule(pool: ScalingPool) -> ScalingRule:
@@ -268,39 +243,118 @@ def goal_fraction(
     return fixed.attainment.margin_fraction - _EQUAL_FRACTION
 
 
+def _goal(pool: ScalingPool, stretch: ScalingTraffic) -> float:
+    """Of one stretch: a fifth of the error share of its worst SLO kept free, or what the fixed fleet attains."""
+    fixed = played(fixed_rule(pool), pool, [stretch]).attainment
+    return min(_KEPT_FRACTION * (1.0 - fixed.required_fraction), fixed.margin_fraction - _EQUAL_FRACTION)
+
+
 def search_rule(
     derived: DerivedRule,
     pool: ScalingPool,
     traffic: Sequence[ScalingTraffic],
     *,
     hourly_rps: Sequence[float] = (),
-    map: Any = map,  # noqa: A002
+    stated: frozenset[str] = frozenset(),
+    confirm: Sequence[ScalingTraffic] = (),
     report: Callable[[float, str], None] = lambda _share, _what: None,
 ) -> SearchResult:
-    """The least replica-hours with every SLO met on all of the traffic; the highest attainment where none does."""
-    goal = goal_fraction(pool, traffic, map=map)
-    search = _Search(derived=derived, pool=pool, traffic=traffic, map=map, hours=tuple(hourly_rps), goal_fraction=goal)
-    report(0.1, "thresholds")
-    plain = search.highest(0)
-    start = _LOWEST if plain is None else plain
-    if hourly_rps:
-        report(0.4, "schedules")
-        for floor in _FLOORS:
-            search.highest(min(start + 2, _HIGHEST), floor=floor)
-    report(0.7, "windows")
-    best = _best(search)
-    place, _, floor = next(key for key, each in search.known.items() if each is best)
-    for down_s in {_LEAST_DOWN_S, min(2.0 * derived.down_s, _MOST_DOWN_S)} - {derived.down_s}:
-        search.at(place, down_s, floor)
-    return SearchResult(best=_best(search), tried=tuple(search.known.values()))
+    """The least cost with every SLO met on all of the traffic; the highest attainment where none does.
+
+    `stated` names what the plan file fixes (`least`, `most`, `node_held`, `sleepers`). Before a rule is believed it
+    meets its goals on `confirm` too, whole days of the weeks it was searched on.
+    """
+    goals = tuple(_goal(pool, each) for each in traffic)
+    search = _Search(
+        pool=pool, traffic=traffic, hours=tuple(hourly_rps), goals=goals, order=list(range(len(traffic)))
+    )  # fmt: skip
+    first = derived.choice(pool)
+    begun = search.whole(first)
+    steps = []
+    for share, (name, moves) in enumerate(_moves(search, derived, first, stated).items()):
+        before = len(search.known)
+        report(share / 7.0, name)
+        moves()
+        best = search.best()
+        steps.append(
+            SearchStep(
+                name=name,
+                derived=float(getattr(first, name)),
+                chosen=float(getattr(best.choice, name)),
+                cost_hours=best.cost_hours,
+                tried=len(search.known) - before,
+            )
+        )
+    best = _confirmed(search, confirm)
+    return SearchResult(
+        derived=begun,
+        best=best,
+        rule=search.rule(best.choice),
+        steps=tuple(steps),
+        tried=tuple(search.known.values()),
+        stretches=tuple(each.name for each in traffic),
+    )
 
 
-def _best(search: _Search) -> TriedRule:
-    known = search.known
-    met = [each for each in known.values() if search.passes(each.result)]
-    if met:
-        return min(met, key=lambda each: each.result.replica_hours)
-    return max(known.values(), key=lambda each: each.result.attainment.margin_fraction)
+def _moves(
+    search: _Search, derived: DerivedRule, first: RuleChoice, stated: frozenset[str]
+) -> dict[str, Callable[[], None]]:
+    """What is varied, in order, by the name of the value."""
+
+    def at(place: int, **held: Any) -> RuleChoice:
+        value = max(0.001, round(derived.threshold_value * STEP_RATIO**place, 3))
+        return replace(first, threshold_value=value, **held)
+
+    def near(name: str, values: Iterable[Any]) -> Callable[[], None]:
+        def moved() -> None:
+            best = search.best().choice
+            search.varied(replace(best, **{name: each}) for each in values if each != getattr(best, name))
+
+        return moved
+
+    def floors() -> None:
+        for each in _FLOORS if search.hours else ():
+            search.highest(partial(at, floor_fraction=each), 2)
+
+    def fewest() -> None:
+        best = search.best().choice
+        around = range(
+            max(_LEAST_REPLICAS, best.least_replicas - 3), min(best.least_replicas + 2, best.most_replicas) + 1
+        )
+        search.varied(replace(best, least_replicas=each) for each in around if each != best.least_replicas)
+
+    def most() -> None:
+        best = search.best().choice
+        fewer = {max(best.least_replicas, round(share * best.most_replicas)) for share in _MOST_SHARES}
+        search.varied(replace(best, most_replicas=each) for each in sorted(fewer - {best.most_replicas}, reverse=True))
+
+    windows = (LEAST_DOWN_S, derived.down_s, min(2.0 * derived.down_s, MOST_DOWN_S))
+    sleeps = search.pool.limits.sleeper_fraction < 1.0
+    found = {
+        "threshold_value": lambda: search.highest(at, 0),
+        "floor_fraction": floors,
+        "down_s": near("down_s", windows),
+        "least_replicas": fewest if "least" not in stated else None,
+        "most_replicas": most if "most" not in stated else None,
+        "node_held_s": near("node_held_s", _HELD_S) if "node_held" not in stated else None,
+        # An engine asleep that keeps all of its devices from others costs what one awake costs, and serves nobody.
+        "sleepers": near("sleepers", _SLEEPERS) if sleeps and "sleepers" not in stated else None,
+    }
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _confirmed(search: _Search, confirm: Sequence[ScalingTraffic]) -> TriedRule:
+    """The cheapest that holds on whole days too, of the first few; the best of the stretches where none does."""
+    best = search.best()
+    if not confirm or not best.passes:
+        return best
+    goals = [min(0.0, goal_fraction(search.pool, [day])) for day in confirm]
+    for each in search.ranked()[:_FINALISTS]:
+        pool = each.choice.behind(search.pool)
+        margins = [played(search.rule(each.choice), pool, [day]).attainment.margin_fraction for day in confirm]
+        if all(margin >= goal for margin, goal in zip(margins, goals, strict=True)):
+            return each
+    return best
 
 
 def clairvoyant(pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> RuleResult | None:

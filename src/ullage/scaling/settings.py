@@ -42,6 +42,9 @@ MACHINES = Assumption(
     ),
     decision=True,
 )
+SLEEPER_COST = _default(
+    "sleeper_cost", 1.0, "fraction", "a device that holds a sleeping engine serves nobody else until somebody says so"
+)
 DELAY = _default("delay", 5.0, "s", "an adapter's query and its cache")
 
 
@@ -55,12 +58,16 @@ class ScalingSettings:
     node_held: Assumption = NODE_HELD
     scrape: Assumption = SCRAPE
     delay: Assumption = DELAY
+    sleeper_cost: Assumption = SLEEPER_COST
     machines: Assumption = MACHINES
     least: Assumption | None = None
     most: Assumption | None = None
     step: Assumption | None = None
     nodes_per_minute: Assumption | None = None
     sleepers: Assumption | None = None
+    threshold: Assumption | None = None
+    down_window: Assumption | None = None
+    floor: Assumption | None = None
 
     @property
     def stated(self) -> tuple[Assumption, ...]:
@@ -87,9 +94,15 @@ class ScalingSettings:
             refused_fraction=number(self.refused),
             refused_s=number(self.refused_wait),
             sleepers=whole(self.sleepers),
+            sleeper_fraction=number(self.sleeper_cost),
             node_replicas=node_replicas,
             node_held_s=number(self.node_held),
         )
+
+    @property
+    def stated_names(self) -> frozenset[str]:
+        """Bounds and warm levels that are stated, and so not searched."""
+        return frozenset(each.name.removeprefix("scaling.") for each in self.stated)
 
     @property
     def releases_machines(self) -> bool:

@@ -10,9 +10,10 @@ be missing by chance; a metric may die (no value) or go stale (the last value fo
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,11 +243,14 @@ class SignalTerms:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaTerms:
-    """What turns counts into shares: KV tokens and sequences of a replica, and the limit that TTFTs are held to."""
+    """What turns counts into shares: KV tokens and sequences of a replica, and the limit that TTFTs are held to; and
+    what rules that plan ask of it, the tokens of a step and what it carries within the SLOs."""
 
     kv_tokens: int
     max_sequences: int
     ttft_limit_s: float
+    budget_tokens: int = 0
+    each_rps: float = math.inf
 
 
 _COUNTED = {
@@ -284,6 +288,24 @@ class SignalReader:
             return None
         total = sum(self._signal(each, query, seen, places) for each in query.signals)
         return query.factor_ratio * total
+
+    def highest(self, signal: Signal, seen: Signals, window_s: float) -> float | None:
+        """Of a gauge's sum over pods, the highest scrape of the window; None where nothing was scraped in it."""
+        query = MetricQuery(signals=(signal,), aggregate=Aggregate.SUM)
+        scrapes = range(max(1, int(window_s / self.terms.scrape_s + 1e-9)))
+        found = [self.value(query, replace(seen, at_s=seen.at_s - each * self.terms.scrape_s)) for each in scrapes]
+        known = [each for each in found if each is not None]
+        return max(known) if known else None
+
+    def mean_lengths(self, seen: Signals, window_s: float) -> tuple[float, float]:
+        """Prompt tokens that were computed and tokens made of a request, over the window; none came: 0."""
+        rows = seen.gauges[-max(2, int(window_s / self.sample_s)) :]
+        if len(rows) < 2:
+            return 0.0, 0.0
+        first, last = rows[0], rows[-1]
+        issued = max(1, int(last["issued"]) - int(first["issued"]))
+        prompt, output = (int(last[name]) - int(first[name]) for name in ("prefill_tokens", "decode_tokens"))
+        return prompt / issued, output / issued
 
     def has_begun(self, seen: Signals) -> bool:
         """Whether a first scrape has reached the rule. Before it nothing has failed: a run begins in the midst of a

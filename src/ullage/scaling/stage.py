@@ -1,7 +1,8 @@
-"""The scaling stage of a plan: the derived rule, tried on the busiest day of the planned week, and what it saves.
+"""The scaling stage of a plan: its rule, tried on the busiest day of the planned week, and what it saves.
 
-The rule is derived from ramp rate and time to ready (search.py) and played once, in the simulator; `ullage scale`
-searches around it and compares it with others. Of a service so large that a day of it would take long, the hours of
+The rule is derived from ramp rate and time to ready (plan.py), with what the plan file states of it in place of what
+was derived, and played once, in the simulator; `ullage scale` searches around the derived one, compares it with others,
+and says what to state. Of a service so large that a day of it would take long, the hours of
 the steepest rise are played, and every figure says which. Of a large pool a part is played, with its share of the
 traffic and of every bound: a smaller pool evens out less, so that what the part meets the whole meets.
 """
@@ -13,15 +14,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.evidence import Assumption, Figure
+from ullage.evidence import Assumption, Figure, number
 from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import SteadyFleet
 from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas, node_replicas
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic
-from ullage.scaling.plan import ScalingPlan, scaling_plan
-from ullage.scaling.search import DerivedRule, derive_rule, played, rule_lag_s
+from ullage.scaling.plan import DerivedRule, RuleChoice, ScalingPlan, derive_rule, rule_lag_s, scaling_plan
+from ullage.scaling.published_rules import schedule_text
+from ullage.scaling.rules import ScalingRule
+from ullage.scaling.search import played
 from ullage.scaling.settings import ScalingSettings
 from ullage.scaling.supply import StartTimes
 from ullage.scaling.traffic import (
@@ -51,6 +54,8 @@ class ScalingStage:
 
     plan: ScalingPlan
     derived: DerivedRule
+    choice: RuleChoice
+    rule: ScalingRule
     played: RuleResult
     fixed_replicas: int
     part_fraction: float
@@ -65,9 +70,14 @@ class ScalingStage:
         part = "" if whole else f", on {100.0 * self.part_fraction:.2g} % of the pool with its share of the traffic"
         played = f"The rule was played on {self.day} of the planned week, one seed{part}: it {met}."
         return (
-            f"{played} Threshold: {self.derived.formula}.",
-            "ullage scale compares rules and looks for a cheaper one.",
+            f"{played} Threshold: {self.derived.formula}{self._stated}.",
+            "ullage scale compares rules and looks for a cheaper one, which the scaling section then states.",
         )
+
+    @property
+    def _stated(self) -> str:
+        stated = self.choice.threshold_value
+        return "" if stated == self.derived.threshold_value else f", of which the plan file makes {stated:g}"
 
     @property
     def saving_fraction(self) -> float:
@@ -111,6 +121,18 @@ def pool_rule(demand: Demand, steady: SteadyFleet, pool: ScalingPool, *, setting
     )
 
 
+def pool_choice(derived: DerivedRule, pool: ScalingPool, *, settings: ScalingSettings) -> RuleChoice:
+    """The derived values, and the stated ones in their place, in the thousandths and seconds that a cluster counts."""
+    found = derived.choice(pool)
+    if settings.threshold is not None:
+        found = replace(found, threshold_value=round(float(f"{number(settings.threshold):.7g}"), 3))
+    if settings.down_window is not None:
+        found = replace(found, down_s=float(round(number(settings.down_window))))
+    if settings.floor is not None:
+        found = replace(found, floor_fraction=number(settings.floor))
+    return found
+
+
 def part_fraction(pool: ScalingPool) -> float:
     """How much of a pool is played."""
     most = pool.limits.most_replicas
@@ -139,14 +161,16 @@ def _share(replicas: int, fraction: float) -> int:
     return max(1, round(replicas * fraction))
 
 
-def _part_of_rule(derived: DerivedRule, fraction: float) -> DerivedRule:
+def part_of_choice(choice: RuleChoice, fraction: float) -> RuleChoice:
+    """The same rule on so much of a pool."""
     if fraction == 1.0:
-        return derived
+        return choice
     return replace(
-        derived,
-        least_replicas=_share(derived.least_replicas, fraction),
-        most_replicas=_share(derived.most_replicas, fraction),
-        fallback_replicas=_share(derived.fallback_replicas, fraction),
+        choice,
+        least_replicas=_share(choice.least_replicas, fraction),
+        most_replicas=_share(choice.most_replicas, fraction),
+        fallback_replicas=_share(choice.fallback_replicas, fraction),
+        sleepers=round(choice.sleepers * fraction),
     )
 
 
@@ -178,15 +202,20 @@ def scaling_stage(
     """Derive the rule, play it, and say what it does."""
     pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
     derived = pool_rule(demand, steady, pool, settings=settings)
+    choice = pool_choice(derived, pool, settings=settings)
+    rates = hourly_rates(planned_week(demand))
+    rule = choice.rule(rates.tolist(), pool.each_rps)
     share = part_fraction(pool)
     traffic = tried_day(demand, pool, seed=seed, fraction=share)
-    part = played(_part_of_rule(derived, share).rule, part_of_pool(pool, share), [traffic])
-    found = part.times(1.0 / share)
+    tried = part_of_choice(choice, share).rule((share * rates).tolist(), pool.each_rps)
+    found = played(tried, part_of_pool(pool, share), [traffic]).times(1.0 / share)
     fixed = pool.limits.most_replicas
-    hours = _week(demand, steady, derived, found, traffic, pool)
+    hours = _week(demand, steady, choice, found, traffic, pool)
     return ScalingStage(
-        plan=scaling_plan(derived.rule, engine=engine),
+        plan=scaling_plan(rule, engine=engine),
         derived=derived,
+        choice=choice,
+        rule=rule,
         played=found,
         fixed_replicas=fixed,
         part_fraction=share,
@@ -194,6 +223,7 @@ def scaling_stage(
         week=hours,
         figures={
             **_figures(derived, found, fixed, traffic.name, steady, reserves, ready),
+            **_chosen_figures(derived, choice, rule, settings, steady, ready),
             **_week_figures(hours, traffic.name, steady, demand),
         },
     )
@@ -202,7 +232,7 @@ def scaling_stage(
 def _week(
     demand: Demand,
     steady: SteadyFleet,
-    derived: DerivedRule,
+    choice: RuleChoice,
     found: RuleResult,
     traffic: ScalingTraffic,
     pool: ScalingPool,
@@ -213,7 +243,7 @@ def _week(
     held = held_replicas(
         hourly_rates(planned_week(demand))[places],
         np.array(found.hourly_replicas),
-        least_replicas=derived.least_replicas,
+        least_replicas=choice.least_replicas,
     )
     return followed_week(
         held,
@@ -255,12 +285,9 @@ def _figures(
     slo = found.attainment
     held = f"requests within {slo.slo_name}, the SLO with least margin; {slo.required_fraction:g} is required"
     rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
-        ("threshold_requests", derived.threshold_value, "requests",
-         f"requests in flight for each replica: {derived.formula}", (replicas, start)),
         ("least_replicas", derived.least_replicas, "replicas",
          "as stated, or the quietest hour at that use, two at least", (replicas,)),
         ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),
-        ("down_window_s", derived.down_s, "s", "no sooner down than a replica takes to come back, at p90", (start,)),
         ("decision_lag_s", round(found.decision_lag_s, 1), "s",
          f"mean time that need stood above what was asked for, {ran}", (replicas,)),
         ("ready_s", round(found.ready_s, 1), "s",
@@ -276,6 +303,8 @@ def _figures(
         ("turns_per_hour", round(found.turns_per_hour, 3), "turns/h",
          f"thrash: turns of direction of what is asked for, {ran}", (replicas,)),
         ("attained_fraction", round(slo.attained.value, 5), "fraction", f"{held}, {ran}", (replicas,)),
+        ("warm_hours", round(found.warm_hours, 3), "h",
+         f"replica-hours of nodes held empty and of engines asleep, {ran}", (replicas,)),
         ("mean_replicas", round(found.mean_replicas, 3), "replicas",
          f"replicas that hold devices, starts and drains included, {ran}", (replicas,)),
         ("saving_fraction", round(1.0 - found.mean_replicas / fixed, 4), "fraction",
@@ -284,4 +313,38 @@ def _figures(
     return {
         f"scaling.{name}": Figure(name=f"scaling.{name}", value=value, unit=unit, formula=formula, inputs=inputs)
         for name, value, unit, formula, inputs in rows
+    }
+
+
+def _chosen_figures(
+    derived: DerivedRule,
+    choice: RuleChoice,
+    rule: ScalingRule,
+    settings: ScalingSettings,
+    steady: SteadyFleet,
+    ready: TimeToReady,
+) -> dict[str, Figure]:
+    """The values of the rule that bounds do not say: whatever is written of it is written from these."""
+    replicas, start = steady.figures["fleet.replicas"], ready.figures["ready.cold_p90_s"]
+    rows: tuple[tuple[str, float | str, str, str, Assumption | None, tuple[Figure | Assumption, ...]], ...] = (
+        ("threshold_requests", choice.threshold_value, "requests",
+         f"requests in flight for each replica: {derived.formula}", settings.threshold, (replicas, start)),
+        ("down_window_s", choice.down_s, "s", "no sooner down than a replica takes to come back, at p90",
+         settings.down_window, (start,)),
+        ("floor_fraction", choice.floor_fraction, "fraction",
+         "part of an hour's expected need that a schedule holds; 0 is no schedule", settings.floor, (replicas,)),
+        ("schedule", schedule_text(rule.schedule), "",
+         "replicas x hours of the week, from Monday on, that the clock asks for", settings.floor, (replicas,)),
+        ("node_held_s", choice.node_held_s, "s", "how long a node that became empty is held", settings.node_held,
+         (replicas,)),
+    )  # fmt: skip
+    return {
+        f"scaling.{name}": Figure(
+            name=f"scaling.{name}",
+            value=value,
+            unit=unit,
+            formula=formula if stated is None or stated not in settings.stated else f"as stated; derived: {formula}",
+            inputs=inputs if stated is None else (*inputs, stated),
+        )
+        for name, value, unit, formula, stated, inputs in rows
     }

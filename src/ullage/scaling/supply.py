@@ -45,7 +45,8 @@ class CapacityLimits:
     """The `scaling` section of a plan file: what the platform lets a rule do.
 
     `refused_fraction` is the chance that a node is not to be had, `refused_s` when it is asked for again.
-    `sleepers` are engines asleep on nodes that are held; a node that became empty is held for `node_held_s`.
+    `sleepers` are engines asleep on nodes that are held, each of which keeps `sleeper_fraction` of a replica's devices
+    from others; a node that became empty is held for `node_held_s`.
     """
 
     least_replicas: int = 1
@@ -56,7 +57,7 @@ class CapacityLimits:
     refused_fraction: float = 0.0
     refused_s: float = 300.0
     sleepers: int = 0
-    sleeper_host_bytes: float = 0.0
+    sleeper_fraction: float = 1.0
     node_replicas: int = 1
     node_held_s: float = 600.0
 

@@ -73,16 +73,19 @@ def telling_days(rates: Floats) -> tuple[int, ...]:
 
 
 def planned_day(
-    model: SyntheticModel, trial: Trial, day: int, *, seed: int, from_hour: int = 0, hours: int = 24
+    model: SyntheticModel, trial: Trial, day: int, *, seed: int, from_hour: int = 0, hours: int = 24, week: str = ""
 ) -> ScalingTraffic:
-    """A day of the week, or some hours of it, drawn from a seed; a quarter of an hour before it fills the pool."""
+    """A day of the week, or some hours of it, drawn from a seed; a quarter of an hour before it fills the pool.
+
+    `week` names it among other draws.
+    """
     span_s = hours * HOUR_S
     rng = np.random.default_rng((seed, day, 21))
     # Time 0 of a model is a Monday, so that the lead of a Monday is a Sunday's evening.
     start_s = (day if day + from_hour else 7) * DAY_S + from_hour * HOUR_S - LEAD_S
     stream = synthesised(model, span_s=span_s + LEAD_S, start_s=start_s, rng=rng)
     return ScalingTraffic(
-        name=DAYS[day],
+        name=f"{DAYS[day]}{f' of {week}' if week else ''}",
         load=load_of(stream, trial),
         span_s=span_s + LEAD_S,
         counted_s=LEAD_S,
@@ -122,6 +125,35 @@ def steep_hours(rates: Floats, day: int, hours: int = 8) -> int:
     own = rates.reshape(7, 24)[day]
     rise = int(np.argmax(np.diff(own)))
     return int(min(max(0, rise - 1), 24 - hours))
+
+
+def falling_hours(rates: Floats, day: int, hours: int = 8) -> int:
+    """The hour of the day from which so many hours hold its steepest fall, from before it begins."""
+    own = rates.reshape(7, 24)[day]
+    fall = int(np.argmin(np.diff(own)))
+    return int(min(max(0, fall - 1), 24 - hours))
+
+
+def search_stretches(model: SyntheticModel, trial: Trial, *, seed: int, hours: int) -> tuple[ScalingTraffic, ...]:
+    """What a rule is chosen on: hours of three weeks, each of its own seed.
+
+    The steepest rise of the day with the busiest hour, where a rule is late; that day's steepest fall, where it holds
+    too much; and the rise of another day, the one with the busiest hour of the rest, so that no one morning decides.
+    """
+    rates = hourly_rates(model)
+    by_peak = np.argsort(-rates.reshape(7, 24).max(axis=1), kind="stable")
+    busiest, other = int(by_peak[0]), int(by_peak[1])
+    return tuple(
+        planned_day(model, trial, day, seed=seed + place, from_hour=first, hours=hours, week=f"week {place}")
+        for place, (day, first) in enumerate(
+            (
+                (busiest, steep_hours(rates, busiest, hours)),
+                (busiest, falling_hours(rates, busiest, hours)),
+                (other, steep_hours(rates, other, hours)),
+            ),
+            start=1,
+        )
+    )
 
 
 def load_of(stream: Stream, trial: Trial) -> OpenLoop:

@@ -118,6 +118,7 @@ class ScaleRequest(PlanRequest):
 
     rules: Uploads = []
     days: Annotated[int, Field(ge=1, le=7)] = 1
+    weeks: Annotated[int, Field(ge=1, le=8)] = 2
 
 
 class ShadowRequest(PlanRequest):
@@ -203,6 +204,7 @@ class EmitRequest(PlanRequest):
     """`emit`."""
 
     targets: Texts = []
+    searched: Annotated[bool, Field(description="Search the scaling rule first, and write that one.")] = False
 
 
 class ReplicaRequest(VerbRequest):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ def emit(
     *,
     stored: str | Path | None = None,
     against: str | Path | None = None,
+    searched: bool = False,
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
@@ -78,6 +79,7 @@ def emit(
 ) -> Emitted | Refusal:
     """Make the files of these targets from a plan, planned now or `stored` as JSON; `against` is a folder to compare.
 
+    With `searched` the scaling rule is searched as `scale` does, and the plan is made with the one that was found.
     Names, labels and addresses come from the plan file's `emit` section. A target that is not known, or that lacks a
     name it writes, is an error before anything is written.
     """
@@ -92,6 +94,11 @@ def emit(
     for name in targets:
         check_target_name(name)
     changes = parse_changes(set, traffic)
+    if stored is not None and searched:
+        raise InputError(
+            field="--searched", value=True, problem="asks for another rule than the stored plan has",
+            fix="Leave out --plan, and plan anew.",
+        )  # fmt: skip
     if stored is not None and changes != NO_CHANGES:
         problem = "changes a plan that is made already"
         raise InputError(
@@ -101,7 +108,7 @@ def emit(
         file, settings = _names(source, run, changes)
         _require_colocated(file)
         if stored is None:
-            found = _planned(source, run, changes)
+            found = _planned(source, run, changes, searched=searched)
             if isinstance(found, Rejection):
                 return found
             numbers = plan_numbers(found, file="plan")
@@ -137,10 +144,14 @@ def _require_colocated(file: PlanFile) -> None:
             )
 
 
-def _planned(source: PlanSource, run: RunContext, changes: Changes) -> dict[str, Any] | Refusal:
+def _planned(source: PlanSource, run: RunContext, changes: Changes, *, searched: bool) -> dict[str, Any] | Refusal:
     from ullage.verbs.plan import planned
+    from ullage.verbs.scale import SEARCH_DAYS, searched_settings
 
-    found = planned(source, run, changes)
+    found = planned(source, run, changes, played_days=SEARCH_DAYS if searched else 0)
+    if searched and not isinstance(found, Rejection):
+        rule = parse_changes(searched_settings(found))
+        found = planned(source, run, replace(changes, values=(*changes.values, *rule.values)))
     return found if isinstance(found, Rejection) else found.to_dict()
 
 

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from ullage.planning.document import Plan
     from ullage.planning.pool_plan import PoolPlan
     from ullage.readers.kubernetes.scaling_rules import ReadRule
-    from ullage.scaling.compare import ScalingComparison
+    from ullage.scaling.compare import ComparisonCase, ScalingComparison
+    from ullage.scaling.rules import ScalingRule
     from ullage.verbs.answer import Refusal
 
-# Hours of the busiest day that rules are searched on: its steepest rise, and as much of its peak as fits.
-SEARCH_HOURS = 5
+# Hours of each week that rules are searched on, and the seeds after the plan's from which the judged weeks are drawn.
+SEARCH_HOURS, JUDGED_SEED = 5, 100
 # What is simulated, in days: rules that are searched, bursts and robustness on those hours; each day by every rule.
-SEARCH_DAYS, RULE_DAYS = 8, 16
+SEARCH_DAYS, RULE_DAYS = 20, 17
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,7 +51,8 @@ class ScaleAnswer(VerbAnswer):
     def page(self) -> list[RenderableType]:
         from ullage.report.decisions.scaling_page import scaling_page
 
-        return [part for each in self.pools for part in scaling_page(each)]
+        alone = len(self.pools) == 1
+        return [part for each in self.pools for part in scaling_page(each, is_alone=alone)]
 
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import document
@@ -66,6 +68,7 @@ def scale(
     *,
     rules: Sequence[str | Path] = (),
     days: int = 1,
+    weeks: int = 2,
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
     as_of: datetime.date | None = None,
@@ -76,26 +79,30 @@ def scale(
 ) -> ScaleAnswer | Refusal:
     """Plan a service (the built-in example where it is None), search its scaling rule, and compare it with others.
 
-    `rules` are files with the autoscalers that run now; `days` of the planned week are played, the one with the busiest
-    hour first.
+    `rules` are files with the autoscalers that run now. Our rule is chosen on hours of three weeks; rules are judged on
+    `days` of each of so many other `weeks`, the day with the busiest hour first.
     """
     from ullage.readers.kubernetes import read_rules
     from ullage.verbs.plan import planned
 
     if not 1 <= days <= 7:
         raise InputError(field="days", value=days, problem="must be 1 to 7", fix="Give the days of a week to play.")
+    if not 1 <= weeks <= 8:
+        raise InputError(field="weeks", value=weeks, problem="must be 1 to 8", fix="Give the weeks to judge rules by.")
     present = read_rules([Path(each) for each in rules]) if rules else ()
     for each in present:
         require_known(each)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        played_days = SEARCH_DAYS + RULE_DAYS * days
+        played_days = SEARCH_DAYS + RULE_DAYS * days * weeks
         found = planned(source, run, parse_changes(set, traffic), played_days=played_days)
         if isinstance(found, Rejection):
             return found
         run.progress(0.5, "scaling rules")
         return ScaleAnswer(
             plan=found,
-            pools=tuple(_compared(found, each, present, days=days, progress=run.progress) for each in found.pools),
+            pools=tuple(
+                _compared(found, each, present, days=days, weeks=weeks, progress=run.progress) for each in found.pools
+            ),
         )
 
 
@@ -112,31 +119,64 @@ def require_known(given: ReadRule) -> None:
 
 
 def _compared(
-    plan: Plan, pool: PoolPlan, present: Sequence[ReadRule], *, days: int, progress: Progress
+    plan: Plan, pool: PoolPlan, present: Sequence[ReadRule], *, days: int, weeks: int, progress: Progress
 ) -> ScalingComparison:
     """One pool of a plan; a rule belongs to the pool of its target's name, or to the only pool."""
-    from ullage.scaling.compare import ComparisonCase, compare_rules
-    from ullage.scaling.stage import pool_rule, scaling_pool
-    from ullage.scaling.traffic import hourly_rates, planned_day, planned_week, steep_hours, telling_days
+    from ullage.scaling.compare import compare_rules
 
-    steady, name = pool.steady_fleet, pool.spec.name
+    own = [each.rule for each in present if len(plan.pools) == 1 or each.target == pool.spec.name]
+    case = comparison_case(plan, pool, own, days=days, weeks=weeks)
+    return compare_rules(case, report=lambda share, what: progress(0.5 + 0.5 * share, what))
+
+
+def comparison_case(
+    plan: Plan, pool: PoolPlan, present: Sequence[ScalingRule], *, days: int, weeks: int
+) -> ComparisonCase:
+    """What a pool's rule is chosen on, and the days of other weeks that rules are judged by."""
+    from ullage.scaling.compare import ComparisonCase
+    from ullage.scaling.stage import pool_rule, scaling_pool
+    from ullage.scaling.traffic import hourly_rates, planned_day, planned_week, search_stretches, telling_days
+
+    steady, settings = pool.steady_fleet, plan.spec.scaling
     scaled = scaling_pool(
-        pool.demand, steady, pool.reserves, pool.time_to_ready, settings=plan.spec.scaling, packing=pool.packing
-    )
+        pool.demand, steady, pool.reserves, pool.time_to_ready, settings=settings, packing=pool.packing
+    )  # fmt: skip
     week = planned_week(pool.demand)
     rates = hourly_rates(week)
     told = telling_days(rates)
     order = [*told, *(each for each in range(7) if each not in told)][:days]
-    first = steep_hours(rates, told[0], SEARCH_HOURS)
-    own = [each.rule for each in present if len(plan.pools) == 1 or each.target == name]
-    case = ComparisonCase(
-        name=name,
+    seed = plan.seed
+    return ComparisonCase(
+        name=pool.spec.name,
         engine=pool.memory.runtime.engine,
         pool=scaled,
-        derived=pool_rule(pool.demand, steady, scaled, settings=plan.spec.scaling),
-        days=tuple(planned_day(week, scaled.trial, each, seed=plan.seed) for each in order),
-        search=(planned_day(week, scaled.trial, told[0], seed=plan.seed + 1, from_hour=first, hours=SEARCH_HOURS),),
+        derived=pool_rule(pool.demand, steady, scaled, settings=settings),
+        days=tuple(
+            planned_day(week, scaled.trial, day, seed=seed + JUDGED_SEED + place, week=f"week {4 + place}")
+            for place in range(weeks)
+            for day in order
+        ),
+        search=search_stretches(week, scaled.trial, seed=seed, hours=SEARCH_HOURS),
+        confirm=(planned_day(week, scaled.trial, told[0], seed=seed + 1, week="week 1"),),
+        stated=settings.stated_names,
         hourly_rps=tuple(float(each) for each in rates),
-        present=tuple(own),
+        present=tuple(present),
     )
-    return compare_rules(case, report=lambda share, what: progress(0.5 + 0.5 * share, what))
+
+
+def searched_settings(plan: Plan) -> tuple[str, ...]:
+    """The rule that a search finds for the only pool of a plan, as texts that `--set` takes."""
+    from ullage.scaling.search import search_rule
+
+    if len(plan.pools) > 1:
+        raise InputError(
+            field="searched",
+            value=[each.spec.name for each in plan.pools],
+            problem="would state one rule for several pools: the scaling section holds for all of them",
+            fix="Plan the pool by itself, or emit the derived rules.",
+        )
+    case = comparison_case(plan, plan.pools[0], (), days=1, weeks=1)
+    found = search_rule(
+        case.derived, case.pool, case.search, hourly_rps=case.hourly_rps, stated=case.stated, confirm=case.confirm
+    )
+    return tuple(f"scaling.{key}={value}" for key, value in found.best.choice.settings().items())

@@ -105,7 +105,7 @@ def shadow(
 def _shadowed(plan: Plan, seen: Observation, present: Sequence[ReadRule]) -> ShadowedPool:
     """The only pool of the plan: production's arrivals are those of a whole service."""
     from ullage.reconcile.shadow import shadow_pool
-    from ullage.scaling.stage import pool_rule, scaling_pool
+    from ullage.scaling.stage import scaling_pool
 
     if len(plan.pools) > 1:
         raise InputError(
@@ -119,6 +119,6 @@ def _shadowed(plan: Plan, seen: Observation, present: Sequence[ReadRule]) -> Sha
         pool.demand, pool.steady_fleet, pool.reserves, pool.time_to_ready, settings=plan.spec.scaling,
         packing=pool.packing,
     )  # fmt: skip
-    own = pool_rule(pool.demand, pool.steady_fleet, scaled, settings=plan.spec.scaling).rule
+    own = pool.scaling.rule
     rules = [each.rule for each in present] or [own]
     return shadow_pool(pool.spec.name, seen, scaled, pool.demand.busy_model, rules, seed=plan.seed)

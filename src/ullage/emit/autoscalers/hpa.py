@@ -13,15 +13,22 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def hpa_files(plan: EmitPlan) -> list[EmittedFile]:
-    head = plan.head(
-        "autoscaling/v2. Its metrics come from an adapter: prometheus-adapter.values.yaml beside it has the rules. "
-        "Without an answer the autoscaler holds what runs; it has no fallback, which KEDA has."
-    )
     adapter = plan.head("Values of the chart prometheus-adapter: one external metric for each pool.")
     return [
-        *(EmittedFile(name=f"{pool.name}.hpa.yaml", text=yaml_text(head, autoscaler(pool))) for pool in plan.pools),
+        *(
+            EmittedFile(name=f"{pool.name}.hpa.yaml", text=yaml_text(_head(plan, pool), autoscaler(pool)))
+            for pool in plan.pools
+        ),
         EmittedFile(name="prometheus-adapter.values.yaml", text=yaml_text(adapter, adapter_values(plan))),
     ]
+
+
+def _head(plan: EmitPlan, pool: EmitPool) -> list[str]:
+    return plan.head(
+        "autoscaling/v2. Its metrics come from an adapter: prometheus-adapter.values.yaml beside it has the rules. "
+        "Without an answer the autoscaler holds what runs; it has no fallback, which KEDA has.",
+        *scale_rule(pool).lost,
+    )
 
 
 def metric_name(pool: EmitPool, signal: ScaleSignal) -> str:

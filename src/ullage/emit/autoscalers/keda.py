@@ -65,6 +65,27 @@ def scaled_object_spec(pool: EmitPool, rule: ScaleRule) -> dict[str, Any]:
                     "threshold": Reasoned(value=number(rule.signal.target_requests), why=rule.signal.why),
                     "ignoreNullValues": "false",
                 },
-            }
+            },
+            *_clock(rule),
         ],
     }
+
+
+def _clock(rule: ScaleRule) -> list[dict[str, Any]]:
+    """The schedule as triggers of KEDA's cron; hours of the plan's week are those of UTC."""
+    found = []
+    for place, each in enumerate(rule.schedule, start=1):
+        begins, ends = each.cron
+        found.append(
+            {
+                "type": "cron",
+                "name": f"schedule-{place}",
+                "metadata": {
+                    "timezone": "Etc/UTC",
+                    "start": begins,
+                    "end": ends,
+                    "desiredReplicas": Reasoned(value=str(each.replicas), why=rule.schedule_why),
+                },
+            }
+        )
+    return found

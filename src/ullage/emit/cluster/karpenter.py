@@ -32,9 +32,7 @@ def node_pool(pool: EmitPool) -> dict[str, Any]:
             "limits": {pool.need("device_resource"): pool.noted("packing.devices", str(pool.whole("packing.devices")))},
             "disruption": {
                 "consolidationPolicy": "WhenEmpty",
-                "consolidateAfter": pool.noted(
-                    "ready.cold_p90_s", seconds(pool.real("ready.cold_p90_s")), because="a node let go is back after"
-                ),
+                "consolidateAfter": pool.noted("scaling.node_held_s", seconds(pool.real("scaling.node_held_s"))),
                 "budgets": [
                     {"nodes": pool.noted("reserve.maintenance_replicas", str(at_once), because="nodes at once")}
                 ],

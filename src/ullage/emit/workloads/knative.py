@@ -33,6 +33,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         "without "
         "a bound on their age. It takes neither a node selector, a priority class nor a spread over zones unless its "
         "feature flags are set, so that they are left out; nor a time to drain.",
+        *scale_rule(pool).lost,
         *engine_command(pool).cannot,
     )
     return EmittedFile(name=f"{pool.name}.knative.yaml", text=yaml_text(head, service(pool)))

@@ -29,6 +29,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
     head = plan.head(
         "serving.kserve.io/v1beta1, for KServe 0.20 in its Standard mode with KEDA. KServe calls the container that it "
         "serves kserve-container.",
+        *scale_rule(pool).lost,
         *engine_command(pool).cannot,
     )
     return EmittedFile(name=f"{pool.name}.kserve.yaml", text=yaml_text(head, inference_service(pool)))

@@ -37,6 +37,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         "KServe 0.20 refuses every pace of KEDA in this kind (its rule wants an empty metricType, which its list of "
         "values "
         "has not), so that the plain autoscaler stands here, which has no fallback.",
+        *scale_rule(pool).lost,
         *engine_command(pool).cannot,
     )
     return EmittedFile(name=f"{pool.name}.kserve-llm.yaml", text=yaml_text(head, llm_inference_service(pool)))

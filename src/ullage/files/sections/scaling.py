@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
-from ullage.files.sections.quantities import DAY_S, HOUR_S, Count, Duration, Range, Ratio, ShareOrNone, StartTime
+from ullage.files.sections.quantities import DAY_S, HOUR_S, Count, Duration, Range, Ratio, Share, ShareOrNone, StartTime
 from ullage.files.sections.section import Key, Section
 from ullage.scaling import settings as defaults
 from ullage.scaling.settings import ScalingSettings
@@ -77,6 +77,42 @@ class ScalingSection(Section):
         Range(least=1, most=20000),
         Key(means="Engines asleep on nodes that are held, for hot starts.", default="none", moves="scaling.ready_s"),
     ] = None
+    sleeper_cost: Annotated[
+        ShareOrNone | None,
+        Range(least=0.0, most=1.0),
+        Key(
+            means="How much of a replica's devices a sleeping engine keeps from others.",
+            default=defaults.SLEEPER_COST,
+            moves="scaling.warm_hours",
+        ),
+    ] = None
+    threshold: Annotated[
+        Ratio | None,
+        Range(least=0.001, most=1e6),
+        Key(
+            means="Requests in flight for each replica, as `ullage scale` found it.",
+            default="derived from ramp rate and time to ready",
+            moves="scaling.threshold_requests",
+        ),
+    ] = None
+    down_window: Annotated[
+        StartTime | None,
+        Range(least=0.0, most=HOUR_S, dimension=DURATION),
+        Key(
+            means="How long less load lasts before replicas are let go.",
+            default="a cold start at p90, five minutes at least",
+            moves="scaling.down_window_s",
+        ),
+    ] = None
+    floor: Annotated[
+        Share | None,
+        Range(least=0.01, most=1.0),
+        Key(
+            means="The part of an hour's expected need that a schedule by hour of week holds.",
+            default="no schedule",
+            moves="scaling.floor_fraction",
+        ),
+    ] = None
     scrape: Annotated[
         Duration | None,
         Range(least=1.0, most=HOUR_S, dimension=DURATION),
@@ -108,6 +144,9 @@ def scaling_of(section: ScalingSection, provenance: Provenance) -> ScalingSettin
             ("step", "replicas"),
             ("nodes_per_minute", "nodes/min"),
             ("sleepers", "engines"),
+            ("threshold", "requests"),
+            ("down_window", "s"),
+            ("floor", "fraction"),
         )
     }
     given: dict[str, Any] = {**provenance.filled(section), **optional}

@@ -5,6 +5,8 @@ engine_args.py  the command line of vLLM, SGLang and TensorRT-LLM into our names
 workloads.py    Deployments, StatefulSets and LeaderWorkerSets into pools
 rule_values.py  quantities, durations and bounds of a rule, and the line that a refusal names
 scaling_rules.py  what HPA, KEDA, Knative and KServe say of a rule, made into one that runs
+planner_rules.py  what llm-d's variant autoscaler and Dynamo's planner are configured with
+cron.py         hours of the week in which KEDA's cron trigger asks for replicas
 adapter_rules.py  what prometheus-adapter serves under the names that a HorizontalPodAutoscaler asks for
 autoscalers.py  HorizontalPodAutoscalers and KEDA's ScaledObjects, laid over the pools they scale
 nodes.py        Nodes with their devices, zones and instance types
@@ -66,7 +68,8 @@ def read_rules(files: Sequence[Path]) -> tuple[ReadRule, ...]:
         raise InputError(
             field="rules",
             value=", ".join(str(each) for each in files),
-            problem="holds no HorizontalPodAutoscaler, ScaledObject, Knative Service or InferenceService",
+            problem="holds no HorizontalPodAutoscaler, ScaledObject, Knative Service, InferenceService, "
+            "VariantAutoscaling or planner of Dynamo",
             fix="Give what kubectl get hpa,scaledobject -o yaml prints.",
         )
     return found

@@ -9,6 +9,10 @@ from typing import Any
 from ullage.documents import yaml_values
 from ullage.errors import InputError
 
+# A configuration of Dynamo's planner is no object of a cluster, and known by its keys.
+DYNAMO_PLANNER = "DynamoPlanner"
+_PLANNER_KEYS = {"optimization_target", "throughput_adjustment_interval_seconds", "load_adjustment_interval_seconds"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Object:
@@ -81,6 +85,8 @@ def _objects(document: Any, file: str) -> Iterator[Object]:
     if kind.endswith("List") and isinstance(document.get("items"), list):
         for each in document["items"]:
             yield from _objects(each, file)
+    elif not kind and _PLANNER_KEYS & document.keys():
+        yield Object(kind=DYNAMO_PLANNER, name="planner", namespace="", body=document, file=file)
     elif kind:
         name, namespace = (walked(document, "metadata", key) for key in ("name", "namespace"))
         yield Object(kind=kind, name=str(name or ""), namespace=str(namespace or ""), body=document, file=file)

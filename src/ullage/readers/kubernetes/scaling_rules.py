@@ -1,4 +1,4 @@
-"""The rule of an autoscaler as written (HPA, KEDA, Knative, KServe), made into one that can be played.
+"""The rule of an autoscaler as written (HPA, KEDA, Knative, KServe, llm-d, Dynamo), made into one that can be played.
 
 What a rule reads is known by the names that engines and gateways export; a metric with another name is kept by its own
 name, and the rule says so in `unread`: it can be looked at, and not played.
@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.errors import InputError
-from ullage.readers.kubernetes.documents import Object, listed, walked, whole
+from ullage.readers.kubernetes.cron import cron_hours, highest_hours
+from ullage.readers.kubernetes.documents import DYNAMO_PLANNER, Object, listed, walked, whole
+from ullage.readers.kubernetes.planner_rules import (
+    SaturationSettings,
+    dynamo_config,
+    dynamo_spec,
+    is_desired,
+    saturation_settings,
+    variant_spec,
+)
 from ullage.readers.kubernetes.rule_values import check_bounds, duration, quantity, section, target
 from ullage.scaling.formula import evaluate
 from ullage.scaling.hpa import (
@@ -29,12 +38,15 @@ from ullage.scaling.hpa import (
 )
 from ullage.scaling.keda import FallbackBehavior, KedaFallback, KedaSpec, KedaTrigger, ScalingModifiers
 from ullage.scaling.knative import KnativeSpec
+from ullage.scaling.planners.variant import DESIRED, VariantSpec, follower
+from ullage.scaling.published_rules import CLOCK
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal, read_query
 
 _PREFIX = "autoscaling.knative.dev/"
 _KSERVE = "serving.kserve.io/"
-KINDS = ("HorizontalPodAutoscaler", "ScaledObject", "Service", "InferenceService")
+# Where nobody bounds it, the pool does.
+_NO_MOST = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,17 +61,20 @@ class ReadRule:
 
 def scaling_rules(objects: list[Object], queries: Mapping[str, str] | None = None) -> tuple[ReadRule, ...]:
     """Every rule among the objects; `queries` are what an adapter serves, by name."""
-    found = []
+    found: list[ReadRule] = []
+    saturation, models = saturation_settings(objects), _models(objects)
     for each in objects:
         if each.kind == "HorizontalPodAutoscaler":
-            found.append(_hpa(each, queries or {}))
+            found.append(_following(_hpa(each, queries or {}), saturation, models))
         elif each.kind == "ScaledObject":
-            found.append(_keda(each))
+            found.append(_following(_keda(each), saturation, models))
+        elif each.kind in ("DynamoGraphDeployment", DYNAMO_PLANNER):
+            found += _dynamo(each)
         elif each.kind == "Service" and str(each.body.get("apiVersion", "")).startswith("serving.knative.dev"):
             found.append(_knative(each, _annotations(each, "spec", "template")))
         elif each.kind == "InferenceService":
             found.append(_kserve(each))
-    return tuple(found)
+    return (*found, *_variants(objects, found, saturation))
 
 
 def _unknown() -> MetricQuery:
@@ -190,17 +205,84 @@ def _one_of(kinds: type[enum.Enum], value: Any, field: str) -> str:
     return str(value)
 
 
+# ---- autoscalers that plan ---------------------------------------------------------------------------------
+
+
+def _models(objects: Sequence[Object]) -> dict[str, str]:
+    """Models of the variant autoscaler's objects, by what they scale."""
+    return {
+        str(each.at("spec", "scaleTargetRef", "name") or ""): str(each.at("spec", "modelID") or "")
+        for each in objects
+        if each.kind == "VariantAutoscaling"
+    }
+
+
+def _following(read: ReadRule, saturation: SaturationSettings, models: Mapping[str, str]) -> ReadRule:
+    """An HPA or ScaledObject that follows the variant autoscaler is that autoscaler's rule."""
+    spec = read.rule.spec
+    if len(read.unread) != 1 or not is_desired(read.unread[0]):
+        return read
+    if isinstance(spec, HpaSpec) and len(spec.metrics) == 1:
+        follower: HpaSpec | KedaSpec = replace(spec, metrics=(replace(spec.metrics[0], signal=DESIRED),))
+    elif isinstance(spec, KedaSpec) and len(spec.triggers) == 1:
+        follower = replace(spec, triggers=(replace(spec.triggers[0], name=DESIRED),))
+    else:
+        return read
+    made = variant_spec(saturation, follower, models.get(read.target, ""))
+    return replace(
+        read, rule=ScalingRule(name=f"llm-d behind {read.rule.name}", spec=made, where=read.rule.where), unread=()
+    )
+
+
+def _variants(objects: Sequence[Object], found: Sequence[ReadRule], saturation: SaturationSettings) -> list[ReadRule]:
+    """VariantAutoscalings whose autoscaler is not among the files: followed by that of their documentation."""
+    known = {each.target for each in found if isinstance(each.rule.spec, VariantSpec)}
+    rules = []
+    for each in objects:
+        target_name = str(each.at("spec", "scaleTargetRef", "name") or each.name)
+        if each.kind != "VariantAutoscaling" or target_name in known:
+            continue
+        if each.at("spec", "modelProfile") is not None:
+            raise InputError(
+                field=f"{each.where}.spec.modelProfile",
+                value="given",
+                problem="belongs to the optimiser of versions before 0.3, which is not played here",
+                fix="Give the objects of version 0.5, or the HorizontalPodAutoscaler that is to run.",
+            )
+        made = variant_spec(saturation, follower(least=1, most=_NO_MOST), str(each.at("spec", "modelID") or ""))
+        rule = ScalingRule(name=f"llm-d {each.name}", spec=made, where=each.where)
+        kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
+        rules.append(ReadRule(rule=rule, target=target_name, target_kind=kind))
+    return rules
+
+
+def _dynamo(found: Object) -> list[ReadRule]:
+    given = found.body if found.kind == DYNAMO_PLANNER else dynamo_config(found)
+    if given is None:
+        return []
+    spec, instead = dynamo_spec(given, found.where)
+    name = f"Dynamo {found.name}" + (f" ({instead})" if instead else "")
+    rule = ScalingRule(name=name, spec=spec, where=found.where)
+    return [ReadRule(rule=rule, target=found.name, target_kind=found.kind)]
+
+
 # ---- KEDA --------------------------------------------------------------------------------------------------
 
 
 def _keda(found: Object) -> ReadRule:
     where, spec = found.where, section(found.at("spec"), f"{found.where}.spec")
     queries: dict[str, MetricQuery] = {}
-    triggers, unread = [], []
+    triggers, unread, clocks = [], [], []
     if not listed(walked(spec, "triggers")):
         problem, fix = "has no trigger: nothing tells it how many replicas to have", "Give triggers with their queries."
         raise InputError(field=f"{where}.spec.triggers", value=spec.get("triggers"), problem=problem, fix=fix)
+    # A formula names its triggers one by one.
+    formula = walked(spec, "advanced", "scalingModifiers", "formula")
     for place, each in enumerate(listed(walked(spec, "triggers"))):
+        hours = None if formula else _clock(each, f"{where}.spec.triggers.{place}")
+        if hours is not None:
+            clocks.append(hours)
+            continue
         made, query, text = _trigger(each, place, where)
         if made.name in queries:
             problem = "names two triggers"
@@ -218,7 +300,7 @@ def _keda(found: Object) -> ReadRule:
     idle = walked(spec, "idleReplicaCount")
     advanced = walked(spec, "advanced") or {}
     rule = KedaSpec(
-        triggers=tuple(triggers),
+        triggers=(*triggers, *([CLOCK] if clocks else [])),
         least_replicas=count("minReplicaCount", 0),
         most_replicas=count("maxReplicaCount", 100),
         idle_replicas=None if idle is None else count("idleReplicaCount", 0),
@@ -234,11 +316,20 @@ def _keda(found: Object) -> ReadRule:
     )
     check_bounds(rule.least_replicas, rule.most_replicas, f"{where}.spec.maxReplicaCount")
     return ReadRule(
-        rule=ScalingRule(name=f"ScaledObject {found.name}", spec=rule, queries=queries, where=where),
+        rule=ScalingRule(
+            name=f"ScaledObject {found.name}", spec=rule, queries=queries, schedule=highest_hours(clocks), where=where
+        ),
         target=str(walked(spec, "scaleTargetRef", "name") or ""),
         target_kind=str(walked(spec, "scaleTargetRef", "kind") or "Deployment"),
         unread=tuple(unread),
     )
+
+
+def _clock(entry: Any, where: str) -> tuple[int, ...] | None:
+    """Replicas by hour of week of a cron trigger; None of any other, and of one that no week shows."""
+    if str(section(entry, where).get("type") or "") != "cron":
+        return None
+    return cron_hours(section(walked(entry, "metadata"), f"{where}.metadata"), f"{where}.metadata")
 
 
 def _trigger(entry: Any, place: int, where: str) -> tuple[KedaTrigger, MetricQuery | None, str]:

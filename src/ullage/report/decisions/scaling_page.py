@@ -15,17 +15,22 @@ from ullage.scaling.judged import RuleResult
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def scaling_page(found: ScalingComparison) -> list[RenderableType]:
+def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[RenderableType]:
+    """`is_alone` where the plan has one pool, so that its `scaling` section can state the rule."""
     plan = found.plan
+    stated = f"{{{', '.join(f'{key}: {value}' for key, value in found.settings.items())}}}"
     parts: list[RenderableType] = [
         Text(f"Scaling of {found.pool}: {_saved(found)}", style="bold"),
         Text(f"Signal      {plan.signal}: {plan.query}"),
-        Text(f"Threshold   {plan.threshold_value:.3g} for each replica; derived {found.derived.formula}"),
+        Text(f"Derived     {found.derived.formula} for each replica"),
+        Text(f"Searched    {_searched(found)}"),
         Text(
             f"Replicas    {plan.least_replicas} to {plan.most_replicas}; up at once, down after "
             f"{plan.down_window_s:.0f} s" + (", no fewer than a schedule by hour of week" if plan.schedule else "")
         ),
-        Text(f"Played      {', '.join(found.traffic)}; {found.tried_rules} rules searched", style="dim"),
+        *([Text(f"State it    scaling: {stated}")] if is_alone else []),
+        Text(f"Chosen on   {', '.join(found.searched)}; {found.tried_rules} rules tried", style="dim"),
+        Text(f"Judged on   {', '.join(found.traffic)}", style="dim"),
         *_cheaper(found),
         "",
         _table(found),
@@ -36,6 +41,28 @@ def scaling_page(found: ScalingComparison) -> list[RenderableType]:
     parts += ["", *_bursts(found), "", _robustness(found)]
     parts += ["", *(Text(f"Note: {each}", style="dim") for each in found.notes)]
     return parts
+
+
+_STEPS = {
+    "threshold_value": "threshold",
+    "floor_fraction": "floor",
+    "down_s": "down window",
+    "least_replicas": "minimum",
+    "most_replicas": "maximum",
+    "node_held_s": "nodes held empty",
+    "sleepers": "engines asleep",
+}
+_UNITS = {"down_s": " s", "node_held_s": " s"}
+
+
+def _searched(found: ScalingComparison) -> str:
+    """What the search made of each value, in order, and the cost of its weeks by then."""
+    said = []
+    for each in found.steps:
+        unit = _UNITS.get(each.name, "")
+        moved = f"{each.derived:g} -> {each.chosen:g}" if each.chosen != each.derived else f"{each.derived:g}"
+        said.append(f"{_STEPS[each.name]} {moved}{unit} ({each.cost_hours:.0f} h)")
+    return ", ".join(said)
 
 
 def _saved(found: ScalingComparison) -> str:
