@@ -35,7 +35,7 @@ export const percent = (value: number) => (value > 0 && value < 1e-4 ? "< 0.01 %
 /** A duration in seconds or milliseconds alone, as axes and SLOs have it. */
 export const plainSeconds = (value: number) => (value < 1 ? `${brief(value * 1e3)} ms` : `${brief(value)} s`);
 
-/** Dollars to three digits, with k and M; a price of a piece in full. */
+/** Three digits, with k and M: dollars, and counts on an axis; a price of a piece in full. */
 export function usd(value: number): string {
   const rounded = Number(value.toPrecision(3));
   if (Math.abs(rounded) >= 1e6) return `${brief(rounded / 1e6)} M`;

@@ -14,10 +14,12 @@ export function LossesView() {
       {plan.pools.map((pool) => (
         <PoolLosses key={pool.name} name={pool.name} several={several} />
       ))}
-      <Nothing>
-        Drills are no part of a plan: <code>ullage drill</code> plays ten more troubles on it, each with the change that would
-        pass.
-      </Nothing>
+      {!plan.json.drilled && (
+        <Nothing>
+          Drills are no part of a plan: <code>ullage drill --json</code> plays ten more troubles on it, and{" "}
+          <code>ullage report --drills FILE</code> shows them here.
+        </Nothing>
+      )}
     </View>
   );
 }
@@ -42,7 +44,7 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
             {losses.length - failed.length} of {losses.length} events that were played keep every SLO
             {failed.length ? `; ${failed.map(named).join(" and ")} ${failed.length === 1 ? "does" : "do"} not.` : "."}
           </Sentence>
-          <Chart caption="Requests within the SLO that came off worst, while the event lasts, in one run of each; the line is what the SLO requires.">
+          <Chart title="Requests within their SLO while each event lasts" caption="Of the SLO that came off worst, in one run of each event; the dashed line is what the SLO requires.">
             <Spans
               label={`Attainment during each event: ${losses.map((each) => `${each.title} ${each.during ? percent(each.during.value) : each.verdict}`).join(", ")}`}
               kind="dot"
