@@ -150,7 +150,8 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
         size: 34,
         values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : formatX(each))),
         space: narrow ? 46 : 60,
-        filter: props.logX ? (_plot: uPlot, splits: number[]) => logMarks(splits, [1]) : undefined,
+        splits: props.logX ? (_plot, _axis, low, high) => logSplits(low, high, [1]) : undefined,
+        filter: props.logX ? (_plot: uPlot, splits: number[]) => splits : undefined,
       },
       {
         ...axis,
@@ -158,7 +159,8 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
         labelSize: 20,
         size: 60,
         values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : format(each))),
-        filter: props.log ? (_plot: uPlot, splits: number[]) => logMarks(splits, [1, 2, 5]) : undefined,
+        splits: props.log ? (_plot, _axis, low, high) => logSplits(low, high, [1, 2, 5]) : undefined,
+        filter: props.log ? (_plot: uPlot, splits: number[]) => splits : undefined,
       },
     ],
     series: [
@@ -230,9 +232,16 @@ function drawDots(plot: uPlot, dots: Dot[]) {
   ctx.restore();
 }
 
-/** Of a logarithmic axis only these digits of each decade are written. */
-const logMarks = (splits: number[], digits: number[]) =>
-  splits.map((each) => (digits.includes(Math.round(each / 10 ** Math.floor(Math.log10(each) + 1e-9))) ? each : null)) as number[];
+/** On a logarithmic axis these digits of each decade have a line and a word. */
+function logSplits(low: number, high: number, digits: number[]): number[] {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
+    for (const each of digits) {
+      const at = Number((each * 10 ** power).toPrecision(3));
+      if (at >= low && at <= high) found.push(at);
+    }
+  return found;
+}
 
 function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) {
   const { ctx, bbox } = plot;
@@ -241,6 +250,7 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
   ctx.font = `${12 * ratio}px system-ui, sans-serif`;
   ctx.textBaseline = "bottom";
   const high = rules.filter((each) => !each.across).map((each) => plot.valToPos(each.at, "x", true));
+  const written: [number, number][] = [];
   rules.forEach((each, place) => {
     ctx.strokeStyle = each.tint === undefined ? ink : tinted(each.tint);
     ctx.fillStyle = ctx.strokeStyle;
@@ -268,7 +278,11 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
     const isLeft = next - x < wide;
     ctx.textAlign = "left";
     const start = isLeft ? x - wide + 4 * ratio : Math.min(x + 4 * ratio, ctx.canvas.width - wide);
-    ctx.fillText(each.label, Math.max(start, 0), bbox.top - 1 * ratio);
+    const from = Math.max(start, 0);
+    // One that would stand on another goes below it, inside the chart.
+    const isFree = written.every(([left, right]) => from >= right || from + wide <= left);
+    written.push([from, from + wide]);
+    ctx.fillText(each.label, from, bbox.top + (isFree ? -1 : 14) * ratio);
   });
   if (shade) {
     const left = plot.valToPos(shade.from, "x", true);

@@ -16,7 +16,7 @@ export function AnswerView() {
           <span key={pool.name}>
             {at > 0 && "; "}
             <Fig of={pool.machines.nodes} text={counted(worth(pool.machines.nodes), "machine")} /> {pool.machines.shape} with{" "}
-            <Fig of={pool.machines.devices} text={brief(worth(pool.machines.devices))} /> {pool.machines.device} run{" "}
+            <Fig of={pool.machines.devices} text={brief(worth(pool.machines.devices))} /> <span class="nowrap">{pool.machines.device}</span> run{" "}
             <Fig of={pool.machines.replicas} text={counted(worth(pool.machines.replicas), "replica")} /> of {pool.model}
             {summary.pools.length > 1 && ` (${pool.name})`}
           </span>
@@ -107,9 +107,9 @@ function Tiles() {
       )}
       {summary.orders.map((each) => (
         <div key={`${each.device}${each.region}`}>
-          <dt>Order {each.device}</dt>
+          <dt>{each.device} arrive on</dt>
           <dd>
-            <span class="nowrap">there on {each.there_on}</span>
+            <time class="nowrap">{each.there_on}</time>
             <small>
               if ordered today: <Fig of={each.devices} />
               {each.region && ` in ${each.region}`}

@@ -87,7 +87,7 @@ function Sheet({ rows, caption }: { rows: SheetRow[]; caption: string }) {
                 ))}
               </span>
             ) : (
-              row.missing.join(", ") || "–"
+              row.missing.length ? "not given" : "–"
             ),
         },
         { head: "evidence", cell: (row) => row.evidence ?? "" },

@@ -164,7 +164,7 @@ function Lengths({ series }: { series: PoolSeries }) {
 }
 
 const together = (ratio: number) => {
-  const how = Math.abs(ratio) < 0.15 ? "hardly go together" : ratio > 0 ? "tend to go together" : "tend to go apart";
+  const how = Math.abs(ratio) <= 0.2 ? "hardly go together" : ratio > 0 ? "tend to go together" : "tend to go apart";
   return `Long prompts and long answers ${how} (rank correlation ${brief(ratio)}).`;
 };
 

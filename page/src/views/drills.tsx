@@ -75,7 +75,7 @@ export function DrillsView() {
           { head: "outcome", tight: true, cell: (row) => <strong class={row.verdict === "fails" ? "bad" : ""}>{row.verdict}</strong> },
           { head: "before", right: true, cell: (row) => (row.before ? <Fig of={row.before} /> : "–") },
           { head: "during", right: true, cell: (row) => (row.during ? <Fig of={row.during} /> : "–") },
-          { head: "wanted", tight: true, cell: (row) => row.wanted || "–" },
+          { head: "wanted", cell: (row) => row.wanted || "–" },
           { head: "what was played", wide: true, cell: (row) => row.played },
           { head: "would pass", wide: true, cell: (row) => row.change || "–" },
         ]}

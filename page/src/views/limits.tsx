@@ -181,7 +181,7 @@ function Burst({ replay }: { replay: BurstReplay }) {
         series={[
           { label: "offered", values: each(replay.offered_rps), tint: 7, width: 1.5, dash: [4, 4] },
           { label: "in time", values: each(replay.success_rps), tint: 2 },
-          { label: "late or given up", values: each(replay.late_rps), tint: 5 },
+          { label: "late or timed out", values: each(replay.late_rps), tint: 5 },
           { label: "refused", values: each(replay.refused_rps), tint: 1 },
         ]}
         shade={during(replay)}

@@ -2,7 +2,7 @@ import { Stacked } from "../charts/stacked";
 import { Treemap } from "../charts/treemap";
 import type { BillLine } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, percent, spaced, usd } from "../words";
+import { brief, part, spaced, usd } from "../words";
 
 const RULES: Record<string, string> = {
   causation: "by causation",
@@ -75,7 +75,7 @@ function Bill({ lines }: { lines: BillLine[] }) {
         { head: "line", cell: (row) => lineName(row) },
         ...(several ? [{ head: "pool", cell: (row: BillLine) => row.pool }] : []),
         { head: "a month", right: true, cell: (row) => (row.is_priced ? <Fig of={row.figure ? plan.known(row.figure) : undefined} /> : "not priced") },
-        { head: "share", right: true, cell: (row) => (row.is_priced ? percent(row.usd / total) : "") },
+        { head: "share", right: true, cell: (row) => (row.is_priced ? part(row.usd / total) : "") },
         { head: "kind", tight: true, cell: (row) => `${row.behaviour}, ${row.sharing}` },
         { head: "to give", wide: true, cell: (row) => row.missing },
       ]}

@@ -1,7 +1,7 @@
 import { Spans, type Span } from "../charts/spans";
 import type { RiskSeries } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, percent, spaced, usd } from "../words";
+import { brief, part, percent, spaced, usd } from "../words";
 
 export function RiskView() {
   const { plan } = useTold();
@@ -86,12 +86,12 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
         <Spans
           label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
           format={percent}
-          rows={risk.drivers.map<Span>((each) => ({
+          rows={[...risk.drivers].sort((a, b) => b.first_fraction - a.first_fraction).map<Span>((each) => ({
             label: spaced(each.name),
             value: Math.max(0, each.first_fraction),
             low: Math.max(0, each.first_low_fraction),
             high: Math.max(0, each.first_high_fraction),
-            shown: percent(Math.max(0, Number(each.first_fraction.toPrecision(2)))),
+            shown: part(Math.max(0, each.first_fraction)),
             name: plan.figure(`driver.${each.name}_fraction`, of)?.name,
           }))}
         />

@@ -83,7 +83,7 @@ function Day({ name }: { name: string }) {
 
 const together = (took: number[], names: string[]) => {
   const sum = took.reduce((so, each) => so + each, 0);
-  return { label: title(names.join(" and ")), value: sum, shown: seconds(sum), tint: 7 };
+  return { label: title(names.join(", ")), value: sum, shown: seconds(sum), tint: 7 };
 };
 
 function Ready({ of }: { of: string }) {

@@ -37,7 +37,7 @@ function PoolService({ name }: { name: string }) {
             , less <Named name="point.margin_evidence_fraction" pool={of} /> because of how its step times are known
           </>
         )}
-        . In the pool <Named name="fleet.replicas" pool={of} />{" "}
+        . In the pool bursts spread over all replicas: <Named name="fleet.replicas" pool={of} />{" "}
         {rate !== undefined && replicas ? `carry ${brief(rate / replicas)} req/s each` : "carry the planned load"}, simulated
         together behind a router.
       </Sentence>
@@ -174,7 +174,7 @@ function Residuals({ tests }: { tests: TestPoint[] }) {
       </p>
       <Chart
         title="Load tests: measured latency as a multiple of the simulated one"
-        caption={`Each test is simulated as it was run, with its own lengths and arrivals; the line is what the step model's band allows.${rows.length > MOST_ROWS ? ` ${MOST_ROWS} of ${rows.length}; the table has all.` : ""}`}
+        caption={`Each test is simulated as it was run, with its own lengths and arrivals; the line is the step model's band; a dot beyond it by no more than repeats of one run differ counts as within.${rows.length > MOST_ROWS ? ` ${MOST_ROWS} of ${rows.length}; the table has all.` : ""}`}
       >
         <Spans
           kind="dot"
