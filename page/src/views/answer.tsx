@@ -179,7 +179,7 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
   else rows.push({ ...sum("replicas", pool.machines.replicas), shown: show(pool.machines.replicas.value, "replicas") });
   return (
     <Chart
-      title={priced ? `From the nominal fleet${of} to the month's bill` : `From the nominal fleet${of} to all its replicas`}
+      title={priced ? (several ? `From the nominal fleet${of} to its devices, USD a month` : "From the nominal fleet to the month's bill") : `From the nominal fleet${of} to all its replicas`}
       caption="Every reserve is a line of its own: blue is the load, orange what is not known well enough, green what must not fail."
     >
       <Waterfall rows={rows} label={`Bridge to ${priced ? "money" : "replicas"}${of}: ${rows.map((each) => `${each.label} ${each.shown}`).join(", ")}`} />
@@ -217,7 +217,7 @@ function CostRange() {
   return (
     <Chart
       title="Cost of the fleet that turns out to be needed, USD a month"
-      caption="What the busiest hour turns out to need, at 10, 50 and 90 % of all draws, beside what this plan buys to be sure, reserves included."
+      caption="What the busiest hour turns out to need, at 10, 50 and 90 % of all draws. This plan buys more to be sure, reserves included."
     >
       <Spans
         rows={rows}

@@ -145,7 +145,7 @@ function Lengths({ series }: { series: PoolSeries }) {
         <Chart
           key={each.name}
           title={`Prompt against output, ${each.name}`}
-          caption={`Requests by both lengths: darker is more. ${together(each.correlation_ratio)}`}
+          caption={`Requests by both lengths: a stronger colour is more. ${together(each.correlation_ratio)}`}
         >
           <Density
             cells={each.cells}

@@ -58,12 +58,13 @@ export function ReconcileView() {
 }
 
 function Scores({ found }: { found: Reconciliation }) {
-  const both = found.scorecard.filter((each) => each.planned_value !== null && each.planned_value > 0 && each.observed_value !== null);
+  // A line with a note is planned and observed on two bases, so that its ratio is no error of the plan.
+  const both = found.scorecard.filter((each) => each.note === "" && each.planned_value !== null && each.planned_value > 0 && each.observed_value !== null);
   const ratio = (row: (typeof both)[number]) => row.observed_value! / row.planned_value!;
   return (
     <>
       {both.length > 0 && (
-        <Chart title="Observed as a multiple of planned" caption="Lines of the scorecard that the plan states and production shows; at the dashed line the plan came true.">
+        <Chart title="Observed as a multiple of planned" caption="Lines of the scorecard that are planned and observed on one basis; at the dashed line the plan came true.">
           <Spans
             kind="dot"
             label={`Observed over planned: ${both.map((each) => `${each.what} ${brief(ratio(each))}`).join(", ")}`}
@@ -180,7 +181,9 @@ function Ages({ found }: { found: Reconciliation }) {
 
 function Slos({ found }: { found: Reconciliation }) {
   const { shortfall } = found;
-  const whole = found.forecast.filter((each) => each.week === "whole");
+  const scores = found.forecast.filter((each) => each.week === "whole");
+  const all = scores.filter((each) => each.class_name === "all");
+  const whole = all.length ? all : scores;
   return (
     <>
       <Table
@@ -198,7 +201,7 @@ function Slos({ found }: { found: Reconciliation }) {
         cannot be told, and {brief(shortfall.above_plan_hours)} had more traffic than was planned for.
         {whole.map(
           (each) =>
-            ` The forecast of ${each.class_name} was off by ${percent(each.wape_fraction)} (WAPE), biased by ${signed(100 * each.bias_fraction, " %")}; its band held ${percent(each.coverage_fraction)} of the hours, of ${percent(each.nominal_fraction)} that it states.`,
+            ` The forecast${each.class_name === "all" ? "" : ` of ${each.class_name}`} was off by ${percent(each.wape_fraction)} (WAPE), biased by ${signed(100 * each.bias_fraction, " %")}; its band held ${percent(each.coverage_fraction)} of the hours, of ${percent(each.nominal_fraction)} that it states.`,
         )}
       </p>
     </>

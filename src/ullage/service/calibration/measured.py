@@ -52,8 +52,8 @@ class PointResidual:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPoint:
-    """One point of a load test on a curve. `slos_s` are the percentiles of SLOs that the file states, and `use_ratio` is
-    the share of its tightest limit that it used; `reason` says why a point was not simulated."""
+    """One point of a load test on a curve. `slos_s` are percentiles of SLOs that the file states, and `use_ratio` is the
+    share of its tightest limit that it used; `reason` says why a point was not simulated."""
 
     name: str
     offered_rps: float | None
