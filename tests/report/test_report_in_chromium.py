@@ -155,7 +155,7 @@ def test_a_burst_is_replayed_and_lengths_stand_together(browser: Browser, exampl
         page = found.page
         assert page.locator("#demand figure", has_text="Prompt against output").count() == 2
         assert page.locator("#demand figure", has_text="found in the cache").locator("canvas").count() == 1
-        assert page.locator("#limits figure", has_text="The burst").locator("canvas").count() == 2
+        assert page.locator("#limits figure", has_text="The burst").locator("canvas").count() == 3
         said = page.locator("#limits p.lead").inner_text()
         assert "times the planned load" in said
         assert "not known" not in said

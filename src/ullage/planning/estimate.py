@@ -31,7 +31,7 @@ from ullage.service.curve.sizing import PoolSize
 from ullage.service.stage import band_of, pool_bases
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.search import LeastReplicas
-from ullage.startup.ready import time_to_ready
+from ullage.startup.ready import TimeToReady, time_to_ready
 from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.tools import saturated_tool
 
@@ -133,9 +133,10 @@ def _pool(
     seed: int,
     map: Any,  # noqa: A002
 ) -> PoolEstimate | Rejection | None:
-    memory = pool_memory(pool)
-    if isinstance(memory, Rejection):
-        return memory
+    replica = _replica(pool, seed)
+    if isinstance(replica, Rejection):
+        return replica
+    memory, ready = replica
     step = pool_steps(pool, memory)
     classes = tuple(each.request_class for each in pool_classes(spec, pool, demand))
     planned = point.of_pool(band_of(step), demand)
@@ -149,7 +150,6 @@ def _pool(
     if steady is None:
         return None
     steady = replace(steady, need=planned.need)
-    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
     sites = spec.sites.get(pool.device.name)
     placed = on_machines(pool, spec, memory.runtime.sharding, steady, ready, demand, sites=sites, seed=seed)
     if isinstance(placed, Rejection):
@@ -180,6 +180,26 @@ def _pool(
             for each in size.at.judged
         ),
     )
+
+
+# The replicas that were looked at last. Most moves on a page leave the replica as it is, and a process that is forked
+# knows what its parent knew.
+_KNOWN: list[tuple[PoolSpec, int, tuple[MemoryBudget, TimeToReady]]] = []
+_MOST_KNOWN = 8
+
+
+def _replica(pool: PoolSpec, seed: int) -> tuple[MemoryBudget, TimeToReady] | Rejection:
+    """The memory and the start of a replica, which depend on the pool alone; specifications are compared as values."""
+    for known, drawn_by, replica in tuple(_KNOWN):
+        if drawn_by == seed and known == pool:
+            return replica
+    memory = pool_memory(pool)
+    if isinstance(memory, Rejection):
+        return memory
+    found = memory, time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    _KNOWN.append((pool, seed, found))
+    del _KNOWN[:-_MOST_KNOWN]
+    return found
 
 
 def _steady(pool: PoolSpec, bases: Bases, size: QuickSize, demand: Demand) -> SteadyFleet | None:

@@ -52,7 +52,7 @@ class PointResidual:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPoint:
-    """One point of a load test on a curve. `slos_s` are percentiles of SLOs that the file states, and `use_ratio` is the
+    """One point of a load test on a curve. `slos_s` are percentiles of SLOs that the file states, `use_ratio` is the
     share of its tightest limit that it used; `reason` says why a point was not simulated."""
 
     name: str
