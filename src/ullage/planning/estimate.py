@@ -32,6 +32,7 @@ from ullage.service.stage import band_of, pool_bases
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.search import LeastReplicas
 from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.startup.settings import StartSettings
 from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.tools import saturated_tool
 
@@ -133,10 +134,9 @@ def _pool(
     seed: int,
     map: Any,  # noqa: A002
 ) -> PoolEstimate | Rejection | None:
-    replica = _replica(pool, seed)
-    if isinstance(replica, Rejection):
-        return replica
-    memory, ready = replica
+    memory = pool_memory(pool)
+    if isinstance(memory, Rejection):
+        return memory
     step = pool_steps(pool, memory)
     classes = tuple(each.request_class for each in pool_classes(spec, pool, demand))
     planned = point.of_pool(band_of(step), demand)
@@ -150,6 +150,7 @@ def _pool(
     if steady is None:
         return None
     steady = replace(steady, need=planned.need)
+    ready = _ready(memory, pool, seed)
     sites = spec.sites.get(pool.device.name)
     placed = on_machines(pool, spec, memory.runtime.sharding, steady, ready, demand, sites=sites, seed=seed)
     if isinstance(placed, Rejection):
@@ -182,23 +183,19 @@ def _pool(
     )
 
 
-# The replicas that were looked at last. Most moves on a page leave the replica as it is, and a process that is forked
-# knows what its parent knew.
-_KNOWN: list[tuple[PoolSpec, int, tuple[MemoryBudget, TimeToReady]]] = []
-_MOST_KNOWN = 8
+# The starts that were asked for last, for the same reasons as the budgets of planned_for.py.
+_STARTS: list[tuple[MemoryBudget, StartSettings, int, TimeToReady]] = []
+_MOST_STARTS = 8
 
 
-def _replica(pool: PoolSpec, seed: int) -> tuple[MemoryBudget, TimeToReady] | Rejection:
-    """The memory and the start of a replica, which depend on the pool alone; specifications are compared as values."""
-    for known, drawn_by, replica in tuple(_KNOWN):
-        if drawn_by == seed and known == pool:
-            return replica
-    memory = pool_memory(pool)
-    if isinstance(memory, Rejection):
-        return memory
-    found = memory, time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
-    _KNOWN.append((pool, seed, found))
-    del _KNOWN[:-_MOST_KNOWN]
+def _ready(memory: MemoryBudget, pool: PoolSpec, seed: int) -> TimeToReady:
+    """How a replica comes up, which its memory, its settings and the seed decide."""
+    for kept, start, drawn_by, ready in tuple(_STARTS):
+        if kept is memory and drawn_by == seed and start == pool.start:
+            return ready
+    found = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    _STARTS.append((memory, pool.start, seed, found))
+    del _STARTS[:-_MOST_STARTS]
     return found
 
 
