@@ -133,9 +133,81 @@ export interface RiskSeries {
   draws: number;
 }
 
+/** One load test: the percentiles of SLOs that it states, and latencies beside the same test simulated. */
+export interface TestPoint {
+  name: string;
+  offered_rps: number | null;
+  slos_s: Record<string, number>;
+  residuals: { latency: string; statistic: string; measured_s: number; simulated_s: number; low_s: number; high_s: number; ratio: number; is_outside: boolean }[];
+  is_like_mix: boolean;
+  reason: string | null;
+  anomalies: string[];
+}
+
+/** A burst played on some replicas; rates are of all of them together, by when a request first came. */
+export interface BurstReplay {
+  protection: string;
+  replicas: number;
+  planned_rps: number;
+  burst_rps: number;
+  from_s: number;
+  until_s: number;
+  step_s: number;
+  offered_rps: number[];
+  success_rps: number[];
+  late_rps: number[];
+  refused_rps: number[];
+  waiting_requests: number[];
+  back_after_s: number | null;
+}
+
+export interface Drill {
+  name: string;
+  title: string;
+  pool: string;
+  verdict: string;
+  figure: string;
+  before: Quantity | null;
+  during: Quantity | null;
+  wanted: string;
+  played: string;
+  change: string;
+}
+
+export interface Needed {
+  replicas: number;
+  usd_per_month: number | null;
+  usd_per_success: number | null;
+}
+
+/** What `ullage reconcile --json` found. */
+export interface Reconciliation {
+  service: string;
+  plan: string;
+  planned_on: string;
+  start: string;
+  end: string;
+  source: string;
+  scorecard: { what: string; unit: string; planned_value: number | null; observed_value: number | null; low: number | null; high: number | null; note: string }[];
+  causes: { planned: Needed; observed: Needed; shares: { cause: string; in_order: Needed; shapley: Needed }[] } | null;
+  ran_replicas: number | null;
+  inputs: { cause: string; name: string; unit: string; stated_value: number; observed_value: number | null; low: number | null; high: number | null; verdict: string; why: string }[];
+  stale: { name: string; age_days: number; max_age_days: number }[];
+  slos: { class_name: string; slo: string; limit_s: number; low_s: number | null; high_s: number | null; attained: string }[];
+  shortfall: { hours: number; violated_hours: number; undecided_hours: number; above_plan_hours: number };
+  forecast: { class_name: string; week: string; wape_fraction: number; bias_fraction: number; coverage_fraction: number; nominal_fraction: number }[];
+  past: string[];
+  notes: { kind: string; quantity: string; what: string }[];
+  left_out: string[];
+}
+
 export interface PoolSeries {
   name: string;
   week: { name: string; hours_rps: number[] }[];
+  lengths?: { name: string; bins_per_octave: number; cells: [number, number, number][]; correlation_ratio: number }[];
+  reuse?: { name: string; cache_tokens: number[]; hit_fractions: number[] }[];
+  tests?: TestPoint[];
+  bursts?: BurstReplay[];
   forecasts: {
     name: string;
     unit: string;
@@ -197,12 +269,20 @@ export interface PlanJson {
   not_guaranteed: { what: string; rests_on: string }[];
   figures: Record<string, Quantity>;
   assumptions: Record<string, Quantity>;
+  /** Beside the plan, where they were given: what drills and production said of it. */
+  drilled?: { results: Drill[]; notes: string[] };
+  reconciled?: { found: Reconciliation; updates: { key: string; old: string; new: string; evidence: string }[] };
   series?: { pools: PoolSeries[]; bill: BillLine[]; rules: { name: string; cents: Record<string, number> }[] };
 }
 
 /** A plan's JSON with the few ways in which views ask it. */
 export class Plan {
-  constructor(readonly json: PlanJson) {}
+  /** Figures of drills, which the plan itself does not list. */
+  private readonly beside = new Map<string, Quantity>();
+
+  constructor(readonly json: PlanJson) {
+    for (const each of json.drilled?.results ?? []) for (const one of [each.before, each.during]) if (one) this.beside.set(one.name, one);
+  }
 
   get summary(): Summary {
     return this.json.summary;
@@ -210,7 +290,7 @@ export class Plan {
 
   /** The number of this name with its formula and sources; of a pool among several its name begins with the pool's. */
   known(name: string): Quantity | undefined {
-    return this.json.figures[name] ?? this.json.assumptions[name];
+    return this.json.figures[name] ?? this.json.assumptions[name] ?? this.beside.get(name);
   }
 
   figure(name: string, pool = ""): Quantity | undefined {

@@ -52,10 +52,11 @@ export function View({ id, question, children }: { id: string; question: string;
 
 export const Sentence = ({ children }: { children: ComponentChildren }) => <p class="sentence">{children}</p>;
 
-/** A chart's place, with the words that stand below it. */
-export function Chart({ caption, children }: { caption: ComponentChildren; children: ComponentChildren }) {
+/** A chart's place: what it shows above it, and how to read it below. */
+export function Chart({ title, caption, children }: { title: string; caption: ComponentChildren; children: ComponentChildren }) {
   return (
     <figure class="chart">
+      <p class="chart-title">{title}</p>
       {children}
       <figcaption>{caption}</figcaption>
     </figure>

@@ -7,16 +7,19 @@ import { Nothing, Telling, View } from "./figure";
 import { AnswerView } from "./views/answer";
 import { AssumptionsView } from "./views/assumptions";
 import { DemandView } from "./views/demand";
+import { DrillsView } from "./views/drills";
 import { FleetView } from "./views/fleet";
 import { LimitsView } from "./views/limits";
 import { LossesView } from "./views/losses";
 import { MemoryView } from "./views/memory";
 import { MoneyView } from "./views/money";
+import { ReconcileView } from "./views/reconcile";
 import { RiskView } from "./views/risk";
 import { ScalingView } from "./views/scaling";
 import { ServiceView } from "./views/service";
 
-export const VIEWS: { id: string; name: string; view: ComponentType }[] = [
+/** A view that `needs` something beside the plan is there where that was given. */
+export const VIEWS: { id: string; name: string; view: ComponentType; needs?: "drilled" | "reconciled" }[] = [
   { id: "answer", name: "Answer", view: AnswerView },
   { id: "demand", name: "Demand", view: DemandView },
   { id: "memory", name: "Memory", view: MemoryView },
@@ -24,9 +27,11 @@ export const VIEWS: { id: string; name: string; view: ComponentType }[] = [
   { id: "limits", name: "Limits", view: LimitsView },
   { id: "fleet", name: "Fleet", view: FleetView },
   { id: "losses", name: "Losses", view: LossesView },
+  { id: "drills", name: "Drills", view: DrillsView, needs: "drilled" },
   { id: "scaling", name: "Scaling", view: ScalingView },
   { id: "money", name: "Money", view: MoneyView },
   { id: "risk", name: "Risk", view: RiskView },
+  { id: "reconcile", name: "Reconcile", view: ReconcileView, needs: "reconciled" },
   { id: "assumptions", name: "Assumptions", view: AssumptionsView },
 ];
 
@@ -53,6 +58,7 @@ export function PlanPage({ json }: { json: PlanJson }) {
   const plan = useMemo(() => new Plan(json), [json]);
   const [name, setName] = useState<string | null>(null);
   const explain = useCallback((wanted: string) => setName(wanted), []);
+  const views = VIEWS.filter((each) => !each.needs || json[each.needs]);
   const told = useMemo(() => ({ plan, explain }), [plan, explain]);
   return (
     <Telling.Provider value={told}>
@@ -76,7 +82,7 @@ export function PlanPage({ json }: { json: PlanJson }) {
       </header>
       <nav class="views" aria-label="Views">
         <ul>
-          {VIEWS.map((each) => (
+          {views.map((each) => (
             <li key={each.id}>
               <a href={`#${each.id}`}>{each.name}</a>
             </li>
@@ -84,7 +90,7 @@ export function PlanPage({ json }: { json: PlanJson }) {
         </ul>
       </nav>
       <main>
-        {VIEWS.map(({ id, name: said, view: Shown }) => (
+        {views.map(({ id, name: said, view: Shown }) => (
           <Guarded key={id} id={id} name={said}>
             <Shown />
           </Guarded>

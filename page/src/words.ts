@@ -32,10 +32,12 @@ export const seconds = (value: number) => scaled(value, DURATIONS);
 export const bytes = (value: number) => scaled(value, BYTES);
 /** Shares below a hundredth of a percent are as good as none. */
 export const percent = (value: number) => (value > 0 && value < 1e-4 ? "< 0.01 %" : `${brief(100 * value)} %`);
+/** A part of a whole beside its other parts: below a thousandth it is as good as none. */
+export const part = (value: number) => (value > 0 && value < 1e-3 ? "< 0.1 %" : `${brief(100 * value, 2)} %`);
 /** A duration in seconds or milliseconds alone, as axes and SLOs have it. */
 export const plainSeconds = (value: number) => (value < 1 ? `${brief(value * 1e3)} ms` : `${brief(value)} s`);
 
-/** Dollars to three digits, with k and M; a price of a piece in full. */
+/** Three digits, with k and M: dollars, and counts on an axis; a price of a piece in full. */
 export function usd(value: number): string {
   const rounded = Number(value.toPrecision(3));
   if (Math.abs(rounded) >= 1e6) return `${brief(rounded / 1e6)} M`;

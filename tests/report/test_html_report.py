@@ -8,12 +8,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import json_schemas
 from support.built_page import needs_page
 from support.planned import ONE_REPLICA, planned
+from support.report_beside import drilled, reconciled
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
@@ -128,3 +131,35 @@ def test_a_stored_plan_cannot_be_changed_and_a_garbled_one_is_refused(stored: Pa
         stored.write_text(json.dumps({key: value for key, value in whole.items() if key != each}))
         with pytest.raises(InputError):
             verbs.report(stored)
+
+
+@pytest.mark.parametrize(("verb", "made"), [("drill", drilled), ("reconcile", reconciled)])
+def test_what_stands_beside_a_plan_in_these_tests_is_what_the_verbs_print(verb: str, made: Any) -> None:
+    schema = json.loads((json_schemas.FOLDER / f"{verb}.schema.json").read_text())
+    jsonschema.Draft202012Validator(schema).validate(made("small"))
+
+
+@pytest.mark.slow
+def test_drills_and_a_reconciliation_stand_in_the_page_and_not_in_the_plan(stored: Path, tmp_path: Path) -> None:
+    files = {"drills": tmp_path / "drills.json", "reconciled": tmp_path / "reconciled.json"}
+    for each, made in zip(files.values(), (drilled, reconciled), strict=True):
+        each.write_text(json.dumps(made("small")))
+    found = verbs.report(stored, drills=files["drills"], reconciled=files["reconciled"])
+    assert isinstance(found, ReportAnswer)
+    assert "loss of a zone" in found.html
+    assert "needs +1.3 replicas" in found.html
+    assert found.to_dict() == json.loads(stored.read_text())
+
+
+@pytest.mark.slow
+def test_answers_of_other_verbs_and_other_services_are_refused(stored: Path, tmp_path: Path) -> None:
+    file = tmp_path / "beside.json"
+    file.write_text(json.dumps(reconciled("small")))
+    with pytest.raises(InputError, match="is not an answer of ullage drill"):
+        verbs.report(stored, drills=file)
+    file.write_text(json.dumps(drilled("another")))
+    with pytest.raises(InputError, match="of another service"):
+        verbs.report(stored, drills=file)
+    file.write_text("[")
+    with pytest.raises(InputError):
+        verbs.report(stored, reconciled=file)

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, expect
 from support.built_page import needs_page
 from support.chromium import chromium, opened
 from support.planned import ONE_REPLICA, TWO_POOLS, planned
+from support.report_beside import drilled, reconciled
 from ullage.report.encode import to_text
 from ullage.report.html_report import html_report, report_page
 
@@ -114,6 +115,50 @@ def test_names_stay_text_and_each_of_several_pools_has_its_own_part(browser: Bro
             assert "not known" not in page.locator(f"#{name}").inner_text(), name
         assert "could not be drawn" not in page.locator("main").inner_text()
         assert found.complaints == []
+
+
+def test_drills_production_and_load_tests_are_shown_where_they_are_given(browser: Browser, tmp_path: Path) -> None:
+    plan = json.loads(to_text(planned(ONE_REPLICA).to_dict()))  # type: ignore[attr-defined]
+    residual = {"latency": "ttft", "statistic": "mean", "measured_s": 0.3, "simulated_s": 0.2, "low_s": 0.15}
+    plan["series"]["pools"][0]["tests"] = [
+        {
+            "name": "bench run 1",
+            "offered_rps": plan["series"]["pools"][0]["curve"][0]["offered_rps"],
+            "slos_s": {"chat ttft_p95": 0.5},
+            "residuals": [{**residual, "high_s": 0.25, "ratio": 1.5, "is_outside": True}],
+            "is_like_mix": True,
+            "reason": None,
+            "anomalies": [],
+        }
+    ]
+    beside = {"drilled": drilled("small"), "reconciled": reconciled("small")}
+    file = tmp_path / "plan.html"
+    file.write_text(html_report(plan, report_page(), beside=beside))
+    with opened(browser, file, width=390) as found:
+        page = found.page
+        for name, said in (("drills", "1 of 2 drills fail: loss of a zone"), ("reconcile", "past its tolerances")):
+            assert said in page.locator(f"#{name} p.sentence").inner_text()
+            assert page.locator(f"#{name} .drawing svg").count() >= 2, name
+        service = page.locator("#service")
+        assert "1 of 1 measured latencies lie outside" in service.inner_text()
+        assert service.locator(".legend", has_text="load test").count() > 0
+        page.locator("#drills button.fig[data-name='drill.zone.during_fraction']").first.click()
+        expect(page.locator("dialog.explanation")).to_contain_text("drill.zone.during_fraction = 41 %")
+        page.keyboard.press("Escape")
+        assert found.serious_violations() == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert found.complaints == []
+
+
+def test_a_burst_is_replayed_and_lengths_stand_together(browser: Browser, example: Path) -> None:
+    with opened(browser, example) as found:
+        page = found.page
+        assert page.locator("#demand figure", has_text="Prompt against output").count() == 2
+        assert page.locator("#demand figure", has_text="found in the cache").locator("canvas").count() == 1
+        assert page.locator("#limits figure", has_text="The burst").locator("canvas").count() == 3
+        said = page.locator("#limits p.lead").inner_text()
+        assert "times the planned load" in said
+        assert "not known" not in said
 
 
 def test_what_is_not_priced_is_not_drawn_and_said(browser: Browser, tmp_path: Path) -> None:

@@ -27,18 +27,28 @@ export interface Rule {
   across?: boolean;
 }
 
+/** Single measurements beside the lines. */
+export interface Dot {
+  x: number;
+  y: number;
+  tint: number;
+}
+
 export interface LinesProps {
   x: number[];
   series: Series[];
   bands?: Band[];
   rules?: Rule[];
-  shade?: { from: number; label: string };
+  dots?: Dot[];
+  dotLabel?: string;
+  shade?: { from: number; until?: number; label: string };
   xRange?: [number, number];
   xLabel: string;
   yLabel: string;
   format: (value: number) => string;
   formatX: (value: number) => string;
   log?: boolean;
+  logX?: boolean;
   height?: number;
   label: string;
 }
@@ -87,7 +97,12 @@ export function Lines(props: LinesProps) {
     <>
       <div ref={place} class="lines" role="img" aria-label={props.label} />
       <p ref={read} class="readout" aria-hidden="true" />
-      <Legend entries={props.series.map((each) => ({ name: each.label, tint: each.tint }))} />
+      <Legend
+        entries={[
+          ...props.series.map((each) => ({ name: each.label, tint: each.tint, line: true, dash: each.dash })),
+          ...(props.dots?.length ? [{ name: props.dotLabel ?? "measured", tint: props.dots[0]!.tint, dot: true }] : []),
+        ]}
+      />
     </>
   );
 }
@@ -105,7 +120,7 @@ function under(plot: uPlot, { x, series, format, formatX, xLabel }: LinesProps):
 }
 
 function options(props: LinesProps, width: number, readOut: (text: string) => void): uPlot.Options {
-  const { series, bands = [], rules = [], format, formatX } = props;
+  const { series, bands = [], rules = [], dots = [], format, formatX } = props;
   const narrow = width < 520;
   const ink = style("--ink");
   const axis = {
@@ -119,23 +134,33 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
   return {
     width,
     height: props.height ?? (narrow ? 240 : 290),
-    padding: [16, 26, 0, 0],
+    padding: [18, 26, 0, 0],
     cursor: { y: false, points: { size: 7 } },
     scales: {
-      x: { time: false, ...(props.xRange ? { range: props.xRange } : {}) },
+      x: { time: false, ...(props.logX ? { distr: 3 as const } : {}), ...(props.xRange ? { range: props.xRange } : {}) },
       y: props.log
-        ? { distr: 3 }
-        : { range: (_plot, _low, high) => [0, Math.max(high, ...rules.filter((each) => each.across).map((each) => each.at)) * 1.08 || 1] },
+        ? { distr: 3, range: logRange(props) }
+        : { range: (_plot, _low, high) => [0, Math.max(high, ...across(rules), ...dots.map((each) => each.y)) * 1.08 || 1] },
     },
     axes: [
-      { ...axis, label: props.xLabel, labelSize: 20, size: 34, values: (_plot, ticks) => ticks.map(formatX), space: narrow ? 46 : 60 },
+      {
+        ...axis,
+        label: props.xLabel,
+        labelSize: 20,
+        size: 34,
+        values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : formatX(each))),
+        space: narrow ? 46 : 60,
+        splits: props.logX ? (_plot, _axis, low, high) => logSplits(low, high, [1]) : undefined,
+        filter: props.logX ? (_plot: uPlot, splits: number[]) => splits : undefined,
+      },
       {
         ...axis,
         label: narrow ? undefined : props.yLabel,
         labelSize: 20,
-        size: 54,
+        size: 60,
         values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : format(each))),
-        filter: props.log ? (_plot: uPlot, splits: number[]) => logMarks(splits) : undefined,
+        splits: props.log ? (_plot, _axis, low, high) => logSplits(low, high, [1, 2, 5]) : undefined,
+        filter: props.log ? (_plot: uPlot, splits: number[]) => splits : undefined,
       },
     ],
     series: [
@@ -161,7 +186,8 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
         (plot) => {
           if (!props.shade) return;
           const left = Math.max(plot.valToPos(props.shade.from, "x", true), plot.bbox.left);
-          const right = plot.bbox.left + plot.bbox.width;
+          const end = plot.bbox.left + plot.bbox.width;
+          const right = props.shade.until === undefined ? end : Math.min(plot.valToPos(props.shade.until, "x", true), end);
           if (left >= right) return;
           plot.ctx.fillStyle = style("--shade");
           plot.ctx.fillRect(left, plot.bbox.top, right - left, plot.bbox.height);
@@ -169,6 +195,7 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
       ],
       draw: [
         (plot) => {
+          drawDots(plot, dots);
           drawRules(plot, props, ink);
         },
       ],
@@ -177,9 +204,44 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
   };
 }
 
-/** Of a logarithmic axis only 1, 2 and 5 of each decade are written. */
-const logMarks = (splits: number[]) =>
-  splits.map((each) => ([1, 2, 5].includes(Math.round(each / 10 ** Math.floor(Math.log10(each) + 1e-9))) ? each : null)) as number[];
+const across = (rules: Rule[]) => rules.filter((each) => each.across).map((each) => each.at);
+
+/** A logarithmic axis ends a little beyond what it shows, not at the next power of ten. */
+function logRange({ series, bands = [], rules = [], dots = [] }: LinesProps): uPlot.Range.MinMax {
+  const drawn = [...series.flatMap((each) => each.values), ...bands.flatMap((each) => [...each.low, ...each.high])];
+  const all = [...drawn, ...across(rules), ...dots.map((each) => each.y)].filter((each) => each !== null && each > 0) as number[];
+  return all.length ? [Math.min(...all) / 1.25, Math.max(...all) * 1.35] : [0.1, 1];
+}
+
+/** Rings, so that a line behind one is still seen. */
+function drawDots(plot: uPlot, dots: Dot[]) {
+  const ratio = devicePixelRatio || 1;
+  const { ctx, bbox } = plot;
+  ctx.save();
+  for (const each of dots) {
+    const [x, y] = [plot.valToPos(each.x, "x", true), plot.valToPos(each.y, "y", true)];
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.arc(x, y, 5 * ratio, 0, 2 * Math.PI);
+    ctx.fillStyle = style("--paper");
+    ctx.fill();
+    ctx.lineWidth = 2.5 * ratio;
+    ctx.strokeStyle = tinted(each.tint);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** On a logarithmic axis these digits of each decade have a line and a word. */
+function logSplits(low: number, high: number, digits: number[]): number[] {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
+    for (const each of digits) {
+      const at = Number((each * 10 ** power).toPrecision(3));
+      if (at >= low && at <= high) found.push(at);
+    }
+  return found;
+}
 
 function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) {
   const { ctx, bbox } = plot;
@@ -188,6 +250,7 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
   ctx.font = `${12 * ratio}px system-ui, sans-serif`;
   ctx.textBaseline = "bottom";
   const high = rules.filter((each) => !each.across).map((each) => plot.valToPos(each.at, "x", true));
+  const written: [number, number][] = [];
   rules.forEach((each, place) => {
     ctx.strokeStyle = each.tint === undefined ? ink : tinted(each.tint);
     ctx.fillStyle = ctx.strokeStyle;
@@ -215,7 +278,11 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
     const isLeft = next - x < wide;
     ctx.textAlign = "left";
     const start = isLeft ? x - wide + 4 * ratio : Math.min(x + 4 * ratio, ctx.canvas.width - wide);
-    ctx.fillText(each.label, Math.max(start, 0), bbox.top - 1 * ratio);
+    const from = Math.max(start, 0);
+    // One that would stand on another goes below it, inside the chart.
+    const isFree = written.every(([left, right]) => from >= right || from + wide <= left);
+    written.push([from, from + wide]);
+    ctx.fillText(each.label, from, bbox.top + (isFree ? -1 : 14) * ratio);
   });
   if (shade) {
     const left = plot.valToPos(shade.from, "x", true);

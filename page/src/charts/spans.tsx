@@ -36,7 +36,7 @@ export function Spans({
   rules?: { at: number; label: string }[];
 }) {
   const { explain } = useTold();
-  const highest = most ?? Math.max(...rows.map((each) => each.high ?? each.value ?? 0), ...rules.map((each) => each.at), 1e-12);
+  const highest = most ?? Math.max(...rows.map((each) => Math.max(each.high ?? 0, each.value ?? 0)), ...rules.map((each) => each.at), 1e-12);
   // Fewer marks on a phone: their words would run into each other.
   const marksFor = (room: number) => ticks(highest - from, room < 260 ? 2 : 4).map((each) => each + from);
   const offsets: number[] = [];

@@ -82,13 +82,20 @@ export function Stacked({ bars, label, whole }: { bars: Bar[]; label: string; wh
   );
 }
 
-export function Legend({ entries }: { entries: { name: string; tint: number; shown?: string }[] }) {
+/** What each colour stands for, drawn as it is drawn in the chart: an area, a line or a ring. */
+export function Legend({ entries }: { entries: { name: string; tint: number; shown?: string; line?: boolean; dash?: number[]; dot?: boolean }[] }) {
   return (
     <ul class="legend">
       {entries.map((each) => (
         <li key={each.name}>
-          <svg class="swatch" width="12" height="12" aria-hidden="true">
-            <rect width="12" height="12" rx="2" style={{ fill: colour(each.tint) }} />
+          <svg class="swatch" width={each.line ? 20 : 12} height="12" aria-hidden="true">
+            {each.line ? (
+              <line x1="0" x2="20" y1="6" y2="6" style={{ stroke: colour(each.tint), strokeWidth: 3, strokeDasharray: each.dash?.join(" ") }} />
+            ) : each.dot ? (
+              <circle cx="6" cy="6" r="4.5" style={{ fill: "none", stroke: colour(each.tint), strokeWidth: 2.5 }} />
+            ) : (
+              <rect width="12" height="12" rx="2" style={{ fill: colour(each.tint) }} />
+            )}
           </svg>
           {each.name}
           {each.shown && <span class="faint"> {each.shown}</span>}

@@ -1,5 +1,5 @@
 import { useTold } from "../figure";
-import { cut, Drawing, Mark, textWidth } from "./frame";
+import { Drawing, Mark, textWidth } from "./frame";
 
 export interface Tile {
   label: string;
@@ -49,6 +49,19 @@ export function squarified(tiles: Tile[], width: number, height: number): Placed
   return placed;
 }
 
+/** The label in as many lines as it takes, then the value; nothing of either where it does not fit whole. */
+function written({ label, shown, w, h }: Placed): string[] {
+  const fits = (text: string, wider = 1) => textWidth(text) * wider <= w - 12;
+  const lines: string[] = [];
+  for (const word of label.split(" ")) {
+    const longer = lines.length ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length && fits(longer)) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  const whole = lines.every((each) => fits(each)) && h > 6 + 18 * lines.length ? lines : [];
+  return whole.length && fits(shown, 1.1) && h > 24 + 18 * whole.length ? [...whole, shown] : whole;
+}
+
 export function Treemap({ tiles, label }: { tiles: Tile[]; label: string }) {
   const { explain } = useTold();
   const tall = (width: number) => Math.round(Math.min(340, Math.max(220, width * 0.42)));
@@ -65,16 +78,11 @@ export function Treemap({ tiles, label }: { tiles: Tile[]; label: string }) {
               width={Math.max(0.5, each.w - 2)}
               height={Math.max(0.5, each.h - 2)}
             />
-            {each.h > 22 && each.w > 46 && (
-              <text class={`on on-${each.tint + 1}`} x={each.x + 8} y={each.y + 19}>
-                {cut(each.label, each.w - 14)}
+            {written(each).map((line, at) => (
+              <text key={at} class={`on on-${each.tint + 1} ${line === each.shown ? "strong" : ""}`} x={each.x + 8} y={each.y + 19 + 18 * at}>
+                {line}
               </text>
-            )}
-            {each.h > 40 && each.w > textWidth(each.shown) * 1.1 + 14 && (
-              <text class={`on strong on-${each.tint + 1}`} x={each.x + 8} y={each.y + 37}>
-                {each.shown}
-              </text>
-            )}
+            ))}
           </Mark>
         ))
       }

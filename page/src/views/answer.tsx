@@ -16,7 +16,7 @@ export function AnswerView() {
           <span key={pool.name}>
             {at > 0 && "; "}
             <Fig of={pool.machines.nodes} text={counted(worth(pool.machines.nodes), "machine")} /> {pool.machines.shape} with{" "}
-            <Fig of={pool.machines.devices} text={brief(worth(pool.machines.devices))} /> {pool.machines.device} run{" "}
+            <Fig of={pool.machines.devices} text={brief(worth(pool.machines.devices))} /> <span class="nowrap">{pool.machines.device}</span> run{" "}
             <Fig of={pool.machines.replicas} text={counted(worth(pool.machines.replicas), "replica")} /> of {pool.model}
             {summary.pools.length > 1 && ` (${pool.name})`}
           </span>
@@ -98,8 +98,7 @@ function Tiles() {
               )}
               {next.saves_replicas && (
                 <>
-                  {" "}
-                  (<Fig of={next.saves_replicas} />)
+                  : <Fig of={next.saves_replicas} />
                 </>
               )}
             </small>
@@ -108,12 +107,11 @@ function Tiles() {
       )}
       {summary.orders.map((each) => (
         <div key={`${each.device}${each.region}`}>
-          <dt>Order {each.device}</dt>
+          <dt>{each.device} arrive on</dt>
           <dd>
-            {`asked for today, there on ${each.there_on}`}
+            <time class="nowrap">{each.there_on}</time>
             <small>
-              {" "}
-              <Fig of={each.devices} />
+              if ordered today: <Fig of={each.devices} />
               {each.region && ` in ${each.region}`}
               {each.is_late && ", after the end of the plan"}
             </small>
@@ -126,16 +124,18 @@ function Tiles() {
 
 function TrafficBridge({ steps }: { steps: Step[] }) {
   if (!steps.length) return <Nothing>The plan lists no traffic.</Nothing>;
+  const last = steps[steps.length - 1]!;
+  const added = (at: number) => worth(steps[at]!.amount) - worth(steps[at - 1]!.amount);
   const rows: Fall[] = steps.map((each, at) => ({
     label: each.name,
-    value: at === 0 ? worth(each.amount) : worth(each.amount) - worth(steps[at - 1]!.amount),
-    shown: show(each.amount.value, each.amount.unit),
+    value: at === 0 ? worth(each.amount) : added(at),
+    shown: at === 0 ? show(each.amount.value, each.amount.unit) : `${added(at) < 0 ? "" : "+"}${show(added(at), each.amount.unit)}`,
     remark: at > 0 ? `${brief(worth(each.amount) / worth(steps[at - 1]!.amount))} × ${each.remark}` : each.remark,
     name: each.amount.name,
   }));
-  const last = steps[steps.length - 1]!;
+  rows.push({ ...sum("planned load", last.amount) });
   return (
-    <Chart caption="From today's mean rate to the busiest hour that is planned for; each bar begins where the one before it ended.">
+    <Chart title="From today's traffic to the planned load" caption="Each bar begins where the one before it ended.">
       <Waterfall
         rows={rows}
         label={`Bridge of traffic: from ${rows[0]!.shown} today to ${show(last.amount.value, last.amount.unit)} planned`}
@@ -179,11 +179,8 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
   else rows.push({ ...sum("replicas", pool.machines.replicas), shown: show(pool.machines.replicas.value, "replicas") });
   return (
     <Chart
-      caption={
-        priced
-          ? `From the nominal fleet${of} to the month's bill: every reserve is a line of its own.`
-          : `From the nominal fleet${of} to all its replicas: every reserve is a line of its own.`
-      }
+      title={priced ? (several ? `From the nominal fleet${of} to its devices, USD a month` : "From the nominal fleet to the month's bill") : `From the nominal fleet${of} to all its replicas`}
+      caption="Every reserve is a line of its own: blue is the load, orange what is not known well enough, green what must not fail."
     >
       <Waterfall rows={rows} label={`Bridge to ${priced ? "money" : "replicas"}${of}: ${rows.map((each) => `${each.label} ${each.shown}`).join(", ")}`} />
     </Chart>
@@ -218,7 +215,10 @@ function CostRange() {
   if (!rows.length) return <Nothing>The cost has no range here: the study of the risk was left out, or nothing is priced.</Nothing>;
   const total = plan.summary.total_usd;
   return (
-    <Chart caption="What the fleet that the busiest hour turns out to need would cost: 10, 50 and 90 % of all draws, beside what this plan buys.">
+    <Chart
+      title="Cost of the fleet that turns out to be needed, USD a month"
+      caption="What the busiest hour turns out to need, at 10, 50 and 90 % of all draws. This plan buys more to be sure, reserves included."
+    >
       <Spans
         rows={rows}
         kind="dot"

@@ -28,13 +28,13 @@ export function AssumptionsView() {
         {brief(figures.length)} figures rest on {brief(all.length)} assumptions, each with its source and date;{" "}
         {stale ? `${stale} ${stale === 1 ? "is" : "are"} past their maximum age` : "none is past its maximum age"}.
       </Sentence>
-      <Chart caption="How numbers are known; a figure carries the weakest class of what it is made from.">
+      <Chart title="How numbers are known" caption="A figure carries the weakest class of what it is made from.">
         <Stacked label="Evidence classes of figures and assumptions" whole={1.12} bars={[bar("figures", figures), bar("assumptions", all)]} />
       </Chart>
       <Margins />
       <Sheet rows={plan.json.scorecard} caption="Scorecard" />
       <List all={all} />
-      <Reconciled />
+      {!plan.json.reconciled && <Reconciled />}
       {plan.json.not_guaranteed.length > 0 && (
         <details>
           <summary>Not guaranteed here ({plan.json.not_guaranteed.length})</summary>
@@ -87,7 +87,7 @@ function Sheet({ rows, caption }: { rows: SheetRow[]; caption: string }) {
                 ))}
               </span>
             ) : (
-              row.missing.join(", ") || "–"
+              row.missing.length ? "not given" : "–"
             ),
         },
         { head: "evidence", cell: (row) => row.evidence ?? "" },

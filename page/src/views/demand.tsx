@@ -1,9 +1,10 @@
+import { Density } from "../charts/density";
 import { Heat, hourName } from "../charts/heat";
 import { Lines } from "../charts/lines";
 import { Stacked } from "../charts/stacked";
 import type { PoolSeries } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, percent, show } from "../words";
+import { brief, percent, show, usd } from "../words";
 
 const RATES: [string, string][] = [
   ["mean_rate", "mean"],
@@ -76,7 +77,7 @@ function PoolDemand({ name, several }: { name: string; several: boolean }) {
     <>
       {several && <h3>{name}</h3>}
       <Sentence>
-        The busiest hour that is planned for asks <Named name="demand.planning_rate" pool={several ? name : ""} />
+        The plan is made for a busiest hour of <Named name="demand.planning_rate" pool={several ? name : ""} />
         {at >= 0 && <>; in an ordinary week it falls on {hourName(at)}</>}
         {all > 0 && classes.length > 1 && (
           <>
@@ -86,15 +87,20 @@ function PoolDemand({ name, several }: { name: string; several: boolean }) {
         .
       </Sentence>
       {series && at >= 0 ? (
-        <Chart caption="Requests a second by hour of the week, all classes together, with the busiest hour of each class at its planning rate.">
+        <Chart
+          title="Requests a second by hour of the week"
+          caption="All classes together, with the busiest hour of each class at its planning rate; the frame is the busiest hour."
+        >
           <Heat hours={hours} unit="req/s" label={`Week by hour: busiest ${hourName(at)} with ${brief(hours[at]!)} req/s`} />
         </Chart>
       ) : (
         <Nothing>This plan holds no hours of the week. Plan again with this version to have them.</Nothing>
       )}
       {series?.forecasts.map((each) => <Fan key={each.name} of={each} />)}
+      {series && <Lengths series={series} />}
+      {series && <Reuse series={series} of={several ? name : ""} />}
       {classes.length > 1 && (
-        <Chart caption="Who asks: requests and tokens in the busiest hour of each class.">
+        <Chart title="Requests and tokens by class" caption="In the busiest hour of each class: who asks most often need not be who asks for most work.">
           <Stacked
             label="Shares of the classes in requests and tokens"
             whole={1}
@@ -122,6 +128,91 @@ function PoolDemand({ name, several }: { name: string; several: boolean }) {
   );
 }
 
+/** Prompt against output, class by class on one scale: an average request is rarely one that comes. */
+function Lengths({ series }: { series: PoolSeries }) {
+  const { plan } = useTold();
+  const grids = (series.lengths ?? []).filter((each) => each.cells.length > 0);
+  if (!grids.length) return null;
+  const all = grids.flatMap((each) => each.cells);
+  const ends = (place: 0 | 1): [number, number] => [Math.min(...all.map((each) => each[place])), Math.max(...all.map((each) => each[place]))];
+  const median = (name: string): [number, number] | undefined => {
+    const [prompt, output] = [plan.number(`demand.${name}.prompt_p50`), plan.number(`demand.${name}.output_p50`)];
+    return prompt && output ? [prompt, output] : undefined;
+  };
+  return (
+    <div class="pair">
+      {grids.map((each) => (
+        <Chart
+          key={each.name}
+          title={`Prompt against output, ${each.name}`}
+          caption={`Requests by both lengths: a stronger colour is more. ${together(each.correlation_ratio)}`}
+        >
+          <Density
+            cells={each.cells}
+            binsPerOctave={each.bins_per_octave}
+            range={[ends(0), ends(1)]}
+            middle={median(each.name)}
+            name={plan.known(`demand.${each.name}.request_tokens`)?.name}
+            label={`Prompt against output length of ${each.name}`}
+            xLabel="prompt tokens"
+            yLabel="output tokens"
+          />
+        </Chart>
+      ))}
+    </div>
+  );
+}
+
+const together = (ratio: number) => {
+  const how = Math.abs(ratio) <= 0.2 ? "hardly go together" : ratio > 0 ? "tend to go together" : "tend to go apart";
+  return `Long prompts and long answers ${how} (rank correlation ${brief(ratio)}).`;
+};
+
+/** The cached share by the size of the cache, beside the caches that the pool has. */
+function Reuse({ series, of }: { series: PoolSeries; of: string }) {
+  const { plan } = useTold();
+  const curves = series.reuse ?? [];
+  if (!curves.length) {
+    const stated = series.week.map((each) => each.name).filter((each) => plan.number(`demand.${each}.cached_fraction`));
+    if (!stated.length) return null;
+    return <Nothing>How the cached share depends on the size of the cache is not known: it is stated, or logged as a share alone. Give a trace with block hashes.</Nothing>;
+  }
+  const x = [...new Set(curves.flatMap((each) => each.cache_tokens))].sort((a, b) => a - b);
+  const held = plan.number("memory.kv_tokens", of);
+  const replicas = plan.number("fleet.replicas", of) ?? 1;
+  const rules = held === undefined ? [] : [{ at: held, label: "one replica" }, ...(replicas > 1 ? [{ at: held * replicas, label: `all ${replicas} replicas` }] : [])];
+  const least = Math.min(x[0]!, ...rules.map((each) => each.at));
+  const most = Math.max(x[x.length - 1]!, ...rules.map((each) => each.at));
+  return (
+    <Chart
+      title="Prompt tokens found in the cache, by its size"
+      caption="What a cache of so many tokens, shared by all requests of the class, would hold of its prompts; dashed: the KV cache of one replica and of all together, which a router that goes by prefixes comes near to."
+    >
+      <Lines
+        x={x}
+        series={curves.map((each) => ({ label: each.name, values: x.map((at) => along(each.cache_tokens, each.hit_fractions, at)), tint: series.week.findIndex((one) => one.name === each.name) }))}
+        rules={rules}
+        logX
+        xRange={[least / 1.1, most * 1.6]}
+        xLabel="tokens of cache"
+        yLabel="of prompt tokens"
+        format={percent}
+        formatX={(value) => usd(value)}
+        label={`Cached share by cache size: ${curves.map((each) => `${each.name} up to ${percent(each.hit_fractions[each.hit_fractions.length - 1]!)}`).join(", ")}`}
+      />
+    </Chart>
+  );
+}
+
+/** The value of a curve at a place, straight between its points in the logarithm; level beyond its ends. */
+function along(xs: number[], ys: number[], at: number): number {
+  const next = xs.findIndex((each) => each >= at);
+  if (next === 0) return ys[0]!;
+  if (next < 0) return ys[ys.length - 1]!;
+  const share = Math.log(at / xs[next - 1]!) / Math.log(xs[next]! / xs[next - 1]!);
+  return ys[next - 1]! + share * (ys[next]! - ys[next - 1]!);
+}
+
 const total = (series: PoolSeries) =>
   Array.from({ length: 168 }, (_, at) => series.week.reduce((sum, each) => sum + (each.hours_rps[at] ?? 0), 0));
 
@@ -132,7 +223,7 @@ function Fan({ of }: { of: PoolSeries["forecasts"][number] }) {
   const before = Array<null>(past).fill(null);
   const after = Array<null>(of.middle.length).fill(null);
   return (
-    <Chart caption={`What was logged of ${of.name}, and its forecast: the median, and the band between 10 and 90 %.`}>
+    <Chart title={`Logged and forecast, ${of.name}`} caption="The forecast is its median, with the band between 10 and 90 %.">
       <Lines
         x={x}
         series={[

@@ -23,7 +23,7 @@ export function FleetView() {
               <Named name="reserve.replicas" pool={of} /> are reserve; they stand on <Fig of={pool.machines.nodes} />
               {zones.length > 0 && ` in ${counted(zones.length, "zone")}`}.
             </Sentence>
-            <Chart caption="Replicas by what they are there for. Reserves that overlap are bought once: the largest stands for all.">
+            <Chart title="Replicas by what they are there for" caption="Reserves that overlap are bought once: the largest stands for all.">
               <Stacked
                 label={`Replicas: ${rows.map((each) => `${each.name} ${brief(worth(each.amount))}`).join(", ")}`}
                 bars={[
@@ -41,7 +41,7 @@ export function FleetView() {
               />
             </Chart>
             {zones.length ? (
-              <Chart caption={`Devices by zone, on machines of the shape ${pool.machines.shape}.`}>
+              <Chart title="Devices by zone" caption={`On machines of the shape ${pool.machines.shape}.`}>
                 <Stacked
                   label={`Zones: ${zones.map((each) => `${each.zone} ${each.nodes} machines, ${each.replicas} replicas`).join("; ")}`}
                   bars={zones.map((each) => ({

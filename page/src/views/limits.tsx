@@ -1,6 +1,7 @@
 import { Lines } from "../charts/lines";
 import { Spans, type Span } from "../charts/spans";
 import { Legend } from "../charts/stacked";
+import type { BurstReplay } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
 import { brief, percent, seconds, spaced } from "../words";
 
@@ -44,7 +45,7 @@ function PoolLimits({ name, shedFirst }: { name: string; shedFirst: string | nul
         .
       </Sentence>
       {loads.length ? (
-        <Chart caption="Requests that succeed at the planned load and beyond it: with the gateway's limits, and with the engine's own flags alone.">
+        <Chart title="Requests that succeed, by load" caption="At the planned load and beyond it: with the gateway's limits, and with the engine's own flags alone.">
           <Spans
             label="Success by overload"
             format={percent}
@@ -70,6 +71,7 @@ function PoolLimits({ name, shedFirst }: { name: string; shedFirst: string | nul
         <Nothing>This plan says nothing about overload.</Nothing>
       )}
       <Bursts of={of} />
+      <Replays replays={plan.series(name)?.bursts ?? []} of={of} />
       <LimitTables of={of} />
       <Notes stage="admission_limits" pool={of} />
     </>
@@ -94,7 +96,7 @@ function Bursts({ of }: { of: string }) {
   const at = (kind: string) => lengths.map((each) => plan.number(`burst.${kind}_${each}s_ratio`, of) ?? null);
   return (
     <>
-      <Chart caption="Burst budget: how many times the planned load may come, and for how long, without a violated SLO.">
+      <Chart title="Burst budget" caption="How many times the planned load may come, and for how long, without a violated SLO.">
         <Lines
           x={lengths.map((_, place) => place)}
           series={KINDS.map(([kind, label], tint) => ({ label, values: at(kind), tint, points: true }))}
@@ -107,7 +109,7 @@ function Bursts({ of }: { of: string }) {
         />
       </Chart>
       <Table
-        caption="Burst budget"
+        caption="Burst budget, as a multiple of the planned load"
         rows={KINDS}
         columns={[
           { head: "absorbed by", cell: ([, label]) => label },
@@ -119,6 +121,99 @@ function Bursts({ of }: { of: string }) {
         ]}
       />
     </>
+  );
+}
+
+const GUARDED = "limits and retry budget";
+
+/** One burst played to the end: what came of those who came, and who waited, with and without limits. */
+function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
+  const { plan } = useTold();
+  const guarded = replays.find((each) => each.protection === GUARDED);
+  const bare = replays.find((each) => each !== guarded);
+  if (!guarded || !bare) return <Nothing>This plan holds no replayed burst. Plan again with this version to have one.</Nothing>;
+  const back = (each: BurstReplay, name: string) =>
+    each.back_after_s === null ? (
+      <>never comes back by itself</>
+    ) : each.back_after_s === 0 ? (
+      <>is back at once</>
+    ) : (
+      <>
+        is back after <Named name={name} pool={of} />
+      </>
+    );
+  const ratio = guarded.burst_rps / guarded.planned_rps;
+  return (
+    <>
+      <p class="lead">
+        A burst of {brief(ratio)} times the planned load for {seconds(guarded.until_s - guarded.from_s)}: with the limits and a
+        retry budget <Named name="replay.budgeted_success_fraction" pool={of} /> of those who come in it are served in time, and
+        the pool {back(guarded, "replay.budgeted_back_s")}; without limits{" "}
+        <Named name="replay.bare_success_fraction" pool={of} /> are, and it {back(bare, "replay.bare_back_s")}, because clients ask
+        again for what came too late. Without limits it recovers from such a burst up to{" "}
+        <Named name="retry.recovers_bare_rps" pool={of} />, with limits and budget up to{" "}
+        <Named name="retry.recovers_budgeted_rps" pool={of} />; <Fig of={plan.figure("demand.planning_rate", of)} /> are planned.
+      </p>
+      <div class="pair">
+        {[guarded, bare].map((each) => (
+          <Burst key={each.protection} replay={each} />
+        ))}
+      </div>
+      <Queue guarded={guarded} bare={bare} />
+    </>
+  );
+}
+
+/** Minutes from the beginning of the burst, in the middle of each step. */
+const minutes = (of: BurstReplay) => of.offered_rps.map((_, at) => ((at + 0.5) * of.step_s - of.from_s) / 60);
+const during = (of: BurstReplay) => ({ from: 0, until: (of.until_s - of.from_s) / 60, label: "burst" });
+
+function Burst({ replay }: { replay: BurstReplay }) {
+  const each = (values: number[]) => values.map((one) => one / replay.replicas);
+  const isGuarded = replay.protection === GUARDED;
+  return (
+    <Chart
+      title={isGuarded ? "The burst with limits and a retry budget" : "The burst without limits"}
+      caption="Requests by when they first came and how they ended after their last attempt, a replica."
+    >
+      <Lines
+        x={minutes(replay)}
+        series={[
+          { label: "offered", values: each(replay.offered_rps), tint: 7, width: 1.5, dash: [4, 4] },
+          { label: "in time", values: each(replay.success_rps), tint: 2 },
+          { label: "late or timed out", values: each(replay.late_rps), tint: 5 },
+          { label: "refused", values: each(replay.refused_rps), tint: 1 },
+        ]}
+        shade={during(replay)}
+        xLabel="minutes from the beginning of the burst"
+        yLabel="req/s a replica"
+        format={(value) => brief(value)}
+        formatX={(value) => brief(value)}
+        label={`A burst ${isGuarded ? "with limits and a retry budget" : "without limits"}: ${brief(Math.max(...each(replay.offered_rps)))} req/s a replica at its highest`}
+      />
+    </Chart>
+  );
+}
+
+function Queue({ guarded, bare }: { guarded: BurstReplay; bare: BurstReplay }) {
+  const each = (of: BurstReplay) => of.waiting_requests.map((one) => one / of.replicas);
+  return (
+    <Chart title="The queue of a replica in the same burst" caption="Requests that wait at a replica, the most in each step. A queue that does not empty after the burst is fed by retries.">
+      <Lines
+        x={minutes(guarded)}
+        series={[
+          { label: "with limits and a retry budget", values: each(guarded), tint: 0 },
+          { label: "without limits", values: each(bare), tint: 5 },
+        ]}
+        shade={during(guarded)}
+        xLabel="minutes from the beginning of the burst"
+        yLabel="requests"
+        format={(value) => brief(value)}
+        formatX={(value) => brief(value)}
+        height={220}
+        label={`Longest queue of a replica: ${brief(Math.max(...each(guarded)))} requests with limits, ${brief(Math.max(...each(bare)))} without`}
+      />
+    </Chart>
   );
 }
 
@@ -156,11 +251,6 @@ function LimitTables({ of }: { of: string }) {
           { head: "why", wide: true, cell: (row) => row.formula ?? "" },
         ]}
       />
-      <p class="beside">
-        After a burst, clients that ask again keep a pool without limits down above{" "}
-        <Named name="retry.recovers_bare_rps" pool={of} />; with limits and a retry budget it recovers up to{" "}
-        <Named name="retry.recovers_budgeted_rps" pool={of} />.
-      </p>
     </>
   );
 }

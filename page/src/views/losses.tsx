@@ -14,10 +14,12 @@ export function LossesView() {
       {plan.pools.map((pool) => (
         <PoolLosses key={pool.name} name={pool.name} several={several} />
       ))}
-      <Nothing>
-        Drills are no part of a plan: <code>ullage drill</code> plays ten more troubles on it, each with the change that would
-        pass.
-      </Nothing>
+      {!plan.json.drilled && (
+        <Nothing>
+          Drills are no part of a plan: <code>ullage drill --json</code> plays ten more troubles on it, and{" "}
+          <code>ullage report --drills FILE</code> shows them here.
+        </Nothing>
+      )}
     </View>
   );
 }
@@ -27,6 +29,7 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
   const losses = plan.series(name)?.losses ?? [];
   const of = several ? name : "";
   const failed = losses.filter((each) => each.verdict === "breaks" || each.verdict === "outage");
+  const open = losses.filter((each) => each.verdict === "undecided");
   const named = (each: LossPhases) => `the ${{ region: "loss of the region", zone: "loss of a zone", node: "loss of a node", replica: "loss of a replica" }[each.name] ?? each.title}`;
   return (
     <>
@@ -39,10 +42,11 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
       ) : (
         <>
           <Sentence>
-            {losses.length - failed.length} of {losses.length} events that were played keep every SLO
+            {losses.length - failed.length - open.length} of {losses.length} events that were played keep every SLO
+            {open.length > 0 && `; ${open.map(named).join(" and ")} ${open.length === 1 ? "is" : "are"} undecided`}
             {failed.length ? `; ${failed.map(named).join(" and ")} ${failed.length === 1 ? "does" : "do"} not.` : "."}
           </Sentence>
-          <Chart caption="Requests within the SLO that came off worst, while the event lasts, in one run of each; the line is what the SLO requires.">
+          <Chart title="Requests within their SLO while each event lasts" caption="Of the SLO that came off worst, in one run of each event; the dashed line is what the SLO requires.">
             <Spans
               label={`Attainment during each event: ${losses.map((each) => `${each.title} ${each.during ? percent(each.during.value) : each.verdict}`).join(", ")}`}
               kind="dot"
@@ -56,12 +60,12 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
                   high: each.during?.high,
                   shown: each.during ? percent(each.during.value) : WORDS[each.verdict] ?? each.verdict,
                   name: plan.figure(`loss.${each.name}.attained_fraction`, of)?.name ?? plan.figure(`loss.${each.name}.verdict`, of)?.name,
-                  tint: each.verdict === "holds" ? 0 : 5,
+                  tint: each.verdict === "holds" ? 0 : each.verdict === "undecided" ? 1 : 5,
                 },
               ])}
               rules={rules(losses)}
             />
-            <Legend entries={[{ name: "SLO met", tint: 0 }, { name: "SLO violated or outage", tint: 5 }]} />
+            <Legend entries={[{ name: "SLO met", tint: 0 }, { name: "undecided", tint: 1 }, { name: "SLO violated or outage", tint: 5 }]} />
           </Chart>
           <Table
             caption="Losses played on the planned fleet"

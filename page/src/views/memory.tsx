@@ -37,7 +37,7 @@ export function MemoryView() {
             </Sentence>
             {series && parts.length ? (
               <>
-                <Chart caption={`One ${pool.machines.device} of ${bytes(series.device_bytes)}; the lines add up to the device.`}>
+                <Chart title={`Memory of one ${pool.machines.device}, ${bytes(series.device_bytes)}`} caption="The lines add up to the device.">
                   <Stacked
                     label={`Memory of one ${pool.machines.device}: ${parts.map((each) => `${each.name} ${bytes(each.part_bytes)}`).join(", ")}`}
                     whole={series.device_bytes}

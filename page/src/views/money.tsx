@@ -2,7 +2,7 @@ import { Stacked } from "../charts/stacked";
 import { Treemap } from "../charts/treemap";
 import type { BillLine } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, percent, spaced, usd } from "../words";
+import { brief, part, spaced, usd } from "../words";
 
 const RULES: Record<string, string> = {
   causation: "by causation",
@@ -37,7 +37,7 @@ export function MoneyView() {
       </Sentence>
       {paid.length ? (
         <>
-          <Chart caption="The bill, each line as large as its part; what is not priced is not in it.">
+          <Chart title="The bill of a month" caption="Each line as large as its part; what is not priced is not in it.">
             <Treemap
               label={`The bill: ${paid.map((each) => `${lineName(each)} ${usd(each.usd)} USD`).join(", ")}`}
               tiles={paid.map((each) => ({
@@ -75,7 +75,7 @@ function Bill({ lines }: { lines: BillLine[] }) {
         { head: "line", cell: (row) => lineName(row) },
         ...(several ? [{ head: "pool", cell: (row: BillLine) => row.pool }] : []),
         { head: "a month", right: true, cell: (row) => (row.is_priced ? <Fig of={row.figure ? plan.known(row.figure) : undefined} /> : "not priced") },
-        { head: "share", right: true, cell: (row) => (row.is_priced ? percent(row.usd / total) : "") },
+        { head: "share", right: true, cell: (row) => (row.is_priced ? part(row.usd / total) : "") },
         { head: "kind", tight: true, cell: (row) => `${row.behaviour}, ${row.sharing}` },
         { head: "to give", wide: true, cell: (row) => row.missing },
       ]}
@@ -123,7 +123,7 @@ function Attributions() {
         {plan.summary.causes.length > 0 && ". "}
         Other rules say otherwise. {cause(rules, names)} Idle time and reserves stay visible as rows of their own.
       </p>
-      <Chart caption="The same bill, in USD a month, under every attribution rule that the usage allows; causation is Shapley over the fleet that each class makes necessary.">
+      <Chart title="The same bill by attribution rule, USD a month" caption="Every rule that the usage allows; causation is Shapley over the fleet that each class makes necessary.">
         <Stacked
           label={`Attribution by rule: ${names.map((rule) => `${RULES[rule] ?? rule}: ${rules.map((each) => `${each.name} ${usd((each.cents[rule] ?? 0) / 100)} USD`).join(", ")}`).join("; ")}`}
           bars={names.map((rule) => ({

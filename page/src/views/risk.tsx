@@ -1,7 +1,7 @@
 import { Spans, type Span } from "../charts/spans";
 import type { RiskSeries } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, percent, spaced, usd } from "../words";
+import { brief, part, percent, spaced, usd } from "../words";
 
 export function RiskView() {
   const { plan } = useTold();
@@ -44,7 +44,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
   const need = ["p10", "p50", "p90"].map((each) => plan.figure(`risk.replicas_${each}`, of));
   return (
     <>
-      <Chart caption="Chance that the busiest hour falls short, by how many replicas serve, in steps of one machine; lines show two standard errors.">
+      <Chart title="Chance of a shortfall in the busiest hour, by serving replicas" caption="In steps of one machine; lines show two standard errors.">
         <Spans
           label={`Shortfall by replicas: ${risk.machines.map((each) => `${each.replicas} replicas ${percent(each.shortfall_fraction)}`).join(", ")}`}
           format={percent}
@@ -61,7 +61,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
         />
       </Chart>
       {need.every((each) => each !== undefined) && (
-        <Chart caption="Replicas that the busiest hour turns out to need: 10, 50 and 90 % of all draws.">
+        <Chart title="Replicas that the busiest hour turns out to need" caption="At 10, 50 and 90 % of all draws.">
           <Spans
             label={`Replicas needed: ${need.map((each) => brief(Number(each!.value))).join(", ")}`}
             kind="dot"
@@ -82,16 +82,16 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
       )}
       {risk.drivers.length === 0 && <Nothing>No input moves the answer: every draw needs the same.</Nothing>}
       {risk.drivers.length > 0 && (
-      <Chart caption={`What moves the ${risk.drives}: the part of its spread that each input explains alone, with its interval.`}>
+      <Chart title={`What moves the ${risk.drives === "cost" ? "cost" : "number of replicas"}`} caption="The part of its spread that each input explains alone, with its interval.">
         <Spans
           label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
           format={percent}
-          rows={risk.drivers.map<Span>((each) => ({
+          rows={[...risk.drivers].sort((a, b) => b.first_fraction - a.first_fraction).map<Span>((each) => ({
             label: spaced(each.name),
             value: Math.max(0, each.first_fraction),
             low: Math.max(0, each.first_low_fraction),
             high: Math.max(0, each.first_high_fraction),
-            shown: percent(Math.max(0, Number(each.first_fraction.toPrecision(2)))),
+            shown: part(Math.max(0, each.first_fraction)),
             name: plan.figure(`driver.${each.name}_fraction`, of)?.name,
           }))}
         />

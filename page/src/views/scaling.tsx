@@ -61,6 +61,7 @@ function Day({ name }: { name: string }) {
   const held = (values: number[]) => [...values, values[values.length - 1]!];
   return (
     <Chart
+      title={`Replicas on ${day.day}`}
       caption={`${day.day} of the planned week, ${hours.length === 24 ? "hour by hour" : `the ${hours.length} hours of its steepest rise`}: replicas that hold devices under the rule, beside the fleet that never scales${needed ? " and what the mean rate of the hour needs" : ""}.`}
     >
       <Lines
@@ -82,7 +83,7 @@ function Day({ name }: { name: string }) {
 
 const together = (took: number[], names: string[]) => {
   const sum = took.reduce((so, each) => so + each, 0);
-  return { label: title(names.join(" and ")), value: sum, shown: seconds(sum), tint: 7 };
+  return { label: title(names.join(", ")), value: sum, shown: seconds(sum), tint: 7 };
 };
 
 function Ready({ of }: { of: string }) {
@@ -95,7 +96,7 @@ function Ready({ of }: { of: string }) {
   const short = known.filter((each) => !long.includes(each));
   if (!phases.length) return <Nothing>This plan has no phases of a start.</Nothing>;
   return (
-    <Chart caption="A cold start by phase, each phase at its median, and each at one in ten: not every phase is slow in one start, so that these bars are longer than a start at that percentile.">
+    <Chart title="A cold start by phase" caption="Each phase at its median, and each at one in ten: not every phase is slow in one start, so that these bars are longer than a start at that percentile.">
       <Stacked
         label={`Phases of a cold start: ${phases.map((each) => `${each} ${seconds(plan.number(`ready.${each}_p50_s`, of) ?? 0)}`).join(", ")}`}
         bars={["p50", "p90"].map((which) => ({

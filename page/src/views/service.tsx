@@ -1,5 +1,7 @@
 import { Lines, type Band, type Series } from "../charts/lines";
-import type { LoadPoint } from "../document";
+import { Spans } from "../charts/spans";
+import { Legend } from "../charts/stacked";
+import type { LoadPoint, TestPoint } from "../document";
 import { Chart, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
 import { brief, latency, percent, plainSeconds, seconds } from "../words";
 
@@ -19,6 +21,7 @@ function PoolService({ name }: { name: string }) {
   const several = plan.pools.length > 1;
   const of = several ? name : "";
   const points = plan.series(name)?.curve ?? [];
+  const tests = plan.series(name)?.tests ?? [];
   const stable = points.filter((each) => each.is_sustained);
   const lowest = points.find((each) => !each.is_sustained)?.offered_rps;
   const evidence = plan.number("point.margin_evidence_fraction", of);
@@ -34,7 +37,7 @@ function PoolService({ name }: { name: string }) {
             , less <Named name="point.margin_evidence_fraction" pool={of} /> because of how its step times are known
           </>
         )}
-        . In the pool <Named name="fleet.replicas" pool={of} />{" "}
+        . In the pool bursts spread over all replicas: <Named name="fleet.replicas" pool={of} />{" "}
         {rate !== undefined && replicas ? `carry ${brief(rate / replicas)} req/s each` : "carry the planned load"}, simulated
         together behind a router.
       </Sentence>
@@ -44,10 +47,11 @@ function PoolService({ name }: { name: string }) {
         <>
           <div class="pair">
             {metrics(plan.json.classes).map((metric) => (
-              <LatencyChart key={metric} metric={metric} points={stable} of={of} unstable={lowest} />
+              <LatencyChart key={metric} metric={metric} points={stable} tests={tests} of={of} unstable={lowest} />
             ))}
             <GoodputChart points={stable} of={of} unstable={lowest} />
           </div>
+          <Residuals tests={tests} />
           <CurveTable points={points} />
         </>
       )}
@@ -72,7 +76,7 @@ function useMarks(of: string) {
   return found;
 }
 
-function LatencyChart({ metric, points, of, unstable }: { metric: string; points: LoadPoint[]; of: string; unstable?: number }) {
+function LatencyChart({ metric, points, tests, of, unstable }: { metric: string; points: LoadPoint[]; tests: TestPoint[]; of: string; unstable?: number }) {
   const { plan } = useTold();
   const marks = useMarks(of);
   const classes = plan.json.classes.map((each) => each.name);
@@ -82,9 +86,19 @@ function LatencyChart({ metric, points, of, unstable }: { metric: string; points
     each.slos.filter((slo) => slo.name === metric && drawn.includes(each.name)).map((slo) => ({ name: each.name, at: slo.limit_s, tint })),
   );
   const pick = (name: string, part: "value" | "low" | "high") => points.map((each) => each.latencies[name]?.[metric]?.[part] ?? null);
+  const dots = drawn.flatMap((name) =>
+    tests.flatMap((each) => {
+      const found = each.slos_s[`${name} ${metric}`];
+      return found === undefined || each.offered_rps === null ? [] : [{ x: each.offered_rps, y: found, tint: classes.indexOf(name) }];
+    }),
+  );
+  const right = Math.max(unstable ?? 0, ...points.map((each) => each.offered_rps));
   const same = new Set(limits.map((each) => each.at)).size === 1 && limits.length > 1;
   return (
-    <Chart caption={`${latency(metric)} by load, with 95 % intervals; dashed across: the SLO; shaded: loads that it does not sustain. Step times are the conservative ones that the fleet is sized with.`}>
+    <Chart
+      title={`${latency(metric)} by load of one replica`}
+      caption={`Simulated with the conservative step times that the fleet is sized with, and 95 % intervals. Dashed across: the SLO; shaded: loads that a replica does not sustain.${dots.length ? " Rings: load tests of one replica, which have lengths and arrivals of their own." : ""}`}
+    >
       <Lines
         x={points.map((each) => each.offered_rps)}
         series={drawn.map<Series>((name) => ({ label: name, values: pick(name, "value"), tint: classes.indexOf(name), points: true }))}
@@ -98,9 +112,11 @@ function LatencyChart({ metric, points, of, unstable }: { metric: string; points
             across: true,
           })),
         ]}
+        dots={dots.filter((each) => each.x <= right * 1.08)}
+        dotLabel="load test"
         shade={unstable === undefined ? undefined : { from: unstable, label: "falls behind" }}
-        xRange={[0, (unstable ?? Math.max(...points.map((each) => each.offered_rps))) * 1.08]}
-        xLabel="requests a second offered to one replica"
+        xRange={[0, right * 1.08]}
+        xLabel="req/s offered to one replica"
         yLabel={latency(metric)}
         format={plainSeconds}
         formatX={(value) => brief(value)}
@@ -116,7 +132,7 @@ function GoodputChart({ points, of, unstable }: { points: LoadPoint[]; of: strin
   const x = points.map((each) => each.offered_rps);
   const best = Math.max(...points.map((each) => each.goodput?.value ?? 0));
   return (
-    <Chart caption="Goodput: requests a second that end well within every SLO, beside what is offered. Past its top more load brings less.">
+    <Chart title="Goodput by load of one replica" caption="Requests a second that succeed within every SLO, beside what is offered. Beyond the peak more load brings less.">
       <Lines
         x={x}
         series={[
@@ -129,13 +145,70 @@ function GoodputChart({ points, of, unstable }: { points: LoadPoint[]; of: strin
         rules={marks}
         shade={unstable === undefined ? undefined : { from: unstable, label: "falls behind" }}
         xRange={[0, (unstable ?? Math.max(...x)) * 1.08]}
-        xLabel="requests a second offered to one replica"
+        xLabel="req/s offered to one replica"
         yLabel="req/s"
         format={(value) => brief(value)}
         formatX={(value) => brief(value)}
         label={`Goodput by load of one replica, at most ${brief(best)} req/s`}
       />
     </Chart>
+  );
+}
+
+const MOST_ROWS = 16;
+
+/** Every load test beside the same test simulated: the error of the step model, which a place on the curve is not. */
+function Residuals({ tests }: { tests: TestPoint[] }) {
+  if (!tests.length) return null;
+  const rows = tests.flatMap((test) => test.residuals.map((each) => ({ test: test.name, ...each })));
+  const outside = rows.filter((each) => each.is_outside).length;
+  const left = tests.filter((each) => each.reason !== null);
+  if (!rows.length) return <Nothing>None of the load tests could be simulated as it was run: {left.map((each) => `${each.name} ${each.reason}`).join("; ")}.</Nothing>;
+  return (
+    <>
+      <p class="lead">
+        {outside
+          ? `${outside} of ${rows.length} measured latencies lie outside the band of the step model.`
+          : `All ${rows.length} measured latencies lie within the band of the step model.`}
+        {left.length > 0 && ` Not simulated: ${left.map((each) => `${each.name} ${each.reason}`).join("; ")}.`}
+      </p>
+      <Chart
+        title="Load tests: measured latency as a multiple of the simulated one"
+        caption={`Each test is simulated as it was run, with its own lengths and arrivals; the line is the step model's band; a dot beyond it by no more than repeats of one run differ counts as within.${rows.length > MOST_ROWS ? ` ${MOST_ROWS} of ${rows.length}; the table has all.` : ""}`}
+      >
+        <Spans
+          kind="dot"
+          label={`Residuals of load tests: ${rows.slice(0, MOST_ROWS).map((each) => `${each.test} ${each.latency} ${each.statistic} ${brief(each.ratio)}`).join(", ")}`}
+          format={(value) => `${brief(value)} ×`}
+          rows={rows.slice(0, MOST_ROWS).map((each, at) => ({
+            label: `${each.test}, ${each.latency.toUpperCase()} ${each.statistic}`,
+            value: each.ratio,
+            low: each.low_s / each.simulated_s,
+            high: each.high_s / each.simulated_s,
+            shown: `${brief(each.ratio)} ×`,
+            tint: each.is_outside ? 5 : 0,
+            first: at > 0 && rows[at - 1]!.test !== each.test,
+          }))}
+          rules={[{ at: 1, label: "as simulated" }]}
+        />
+        <Legend entries={[{ name: "within the band", tint: 0 }, { name: "outside it", tint: 5 }]} />
+      </Chart>
+      <details>
+        <summary>The load tests as a table</summary>
+        <Table
+          caption="Load tests beside the same tests simulated"
+          rows={rows}
+          columns={[
+            { head: "test", cell: (row) => row.test },
+            { head: "latency", tight: true, cell: (row) => `${row.latency.toUpperCase()} ${row.statistic}` },
+            { head: "measured", right: true, cell: (row) => seconds(row.measured_s) },
+            { head: "simulated", right: true, cell: (row) => seconds(row.simulated_s) },
+            { head: "band", right: true, cell: (row) => `${seconds(row.low_s)} to ${seconds(row.high_s)}` },
+            { head: "verdict", cell: (row) => (row.is_outside ? "outside" : "within") },
+          ]}
+        />
+      </details>
+    </>
   );
 }
 

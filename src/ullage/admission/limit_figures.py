@@ -214,6 +214,15 @@ def _retries(
             f"{recovery.protection}, simulated",
             (rate, *policy.retry_inputs, policy.recovery),
         )
+    for replay in found.replays:
+        short, simulated = _SHORT[replay.protection], (*clients, demand.figures["demand.planning_rate"])
+        said = f"{replay.until_s - replay.from_s:.3g} s of twice the capacity, {replay.protection}, simulated"
+        share, most = replay.success_fraction, max(replay.waiting_requests) / replay.replicas
+        make(f"replay.{short}_success_fraction", share, "fraction", f"requests in time of those in {said}", simulated)
+        make(f"replay.{short}_queue_requests", most, "requests", f"longest queue of a replica in {said}", simulated)
+        if replay.back_after_s is not None:
+            back = f"until half of what the SLOs require is met again, for good, after {said}"
+            make(f"replay.{short}_back_s", replay.back_after_s, "s", back, (*simulated, policy.recovery))
     make("retry.budget_fraction", number(policy.retry_budget), "fraction", "as decided", (policy.retry_budget,))
 
 

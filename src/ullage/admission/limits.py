@@ -35,6 +35,7 @@ from ullage.admission.proof import (
     planned_load,
 )
 from ullage.admission.rates import ClassRate, ShedStep, TenantRate, class_rates, shed_order, tenant_rates
+from ullage.admission.replay import BurstReplay, replay_bursts
 from ullage.admission.retries import (
     LIMITS_AND_BUDGET,
     NO_LIMITS,
@@ -81,6 +82,7 @@ class AdmissionLimits:
     proofs: tuple[LimitProof, ...]
     retries: tuple[RetryLoad, ...]
     recoveries: tuple[Recovery, ...]
+    replays: tuple[BurstReplay, ...]
     bursts: tuple[BurstPoint, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
@@ -138,13 +140,14 @@ def admission_limits(
     # A pool that is far too small for its plan is not simulated at that plan: twice its capacity says enough.
     planning_rps = min(demand.planning_rps / replicas, 2.0 * capacity_rps)
     ways = protections(bounds.guard, policy)
-    bare, _, limited, _ = ways
+    bare, _, limited, guarded = ways
     rates = class_rates(demand, classes, bounds.pace.busy_s, capacity_rps=capacity_rps * replicas)
     tenants = tenant_rates(demand, policy, capacity_rps=capacity_rps * replicas)
     trial, scale = replace(curve.bases.conservative, replicas=replicas), curve.bases.conservative_probe
     planned = planned_load(trial, scale, rate_rps=planning_rps * replicas, seed=curve.seed)
     flags = engine_flags(planned, bounds.guard, memory.runtime.engine, map)
     small = clients.of(replicas=min(replicas, MOST_REPLICAS))
+    storm = clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS))
     found = AdmissionLimits(
         classes=tuple(classes),
         replicas=replicas,
@@ -165,7 +168,8 @@ def admission_limits(
             *retry_loads(clients, protections(flags, policy), [("planning", planning_rps)], map),
             *retry_loads(clients, ways, [("overload", overload * bounds.pace.throughput_rps)], map),
         ),
-        recoveries=recoveries(clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS)), ways, scale_rps, map),
+        recoveries=recoveries(storm, ways, scale_rps, map),
+        replays=replay_bursts(storm, (bare, guarded), planning_rps=planning_rps, saturation_rps=scale_rps, map=map),
         bursts=burst_budget(
             small,
             absorbers(small, ready, replicas=replicas),

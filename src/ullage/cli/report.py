@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from ullage.cli.options import AsOf, Force, Limit, NoColor, Out, PlanArgument, Quiet, Seed, Set, Traffic
+import typer
+
+from ullage.cli.options import AsOf, Force, LedgerPlace, Limit, NoColor, Out, PlanArgument, Quiet, Seed, Set, Traffic
 from ullage.cli.terminal import answer_text, answered, progress, talk
 from ullage.errors import ExitCode
 
@@ -15,6 +18,18 @@ def command(
     force: Force = False,
     changed: Set = None,
     traffic: Traffic = None,
+    drills: Annotated[
+        Path | None, typer.Option("--drills", metavar="FILE", help="Show these too: what ullage drill --json wrote.")
+    ] = None,
+    reconciled: Annotated[
+        str | None,
+        typer.Option(
+            "--reconciled",
+            metavar="FILE",
+            help="Show this too: what ullage reconcile --json wrote, or its name in the ledger, such as latest.",
+        ),
+    ] = None,
+    ledger: LedgerPlace = None,
     as_of: AsOf = None,
     seed: Seed = 0,
     limit: Limit = None,
@@ -37,7 +52,16 @@ def command(
         talk("No plan file given: reporting the built-in example.", quiet=quiet)
     with progress("reporting", quiet=quiet) as report:
         made = verbs.report(
-            file, set=changed or (), traffic=traffic, as_of=as_of, seed=seed, limit=limit, progress=report
+            file,
+            set=changed or (),
+            traffic=traffic,
+            drills=drills,
+            reconciled=reconciled,
+            ledger=ledger,
+            as_of=as_of,
+            seed=seed,
+            limit=limit,
+            progress=report,
         )
     if isinstance(made, Refusal):
         return answered(made, json=False, no_color=no_color)

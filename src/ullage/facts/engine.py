@@ -140,6 +140,7 @@ def engine_defaults(
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def version_key(version: str) -> tuple[int, ...]:
     """The numbers of a version or of an image's tag, for comparing.
 

@@ -58,13 +58,18 @@ def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
     from ullage.files.plan_file import POOL
     from ullage.memory.budget import memory_budget
-    from ullage.planning.planned_for import even_odds
+    from ullage.planning.planned_for import even_odds, pool_memory
     from ullage.service.stage import scheduler_limits
 
     places = {each.name or POOL: index for index, each in enumerate(read.every_pool)}
     for pool in spec.pools:
         with located(lambda: document, pool=_pool_key(read, places[pool.whole])):
-            memory = memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
+            # What an engine states about itself is looked at where it is used.
+            memory = (
+                pool_memory(pool)
+                if pool.reported is None
+                else memory_budget(pool.model, pool.device, pool.settings, approved=pool.approved, engines=pool.engines)
+            )
             if not isinstance(memory, Rejection):
                 scheduler_limits(memory)
     even_odds(spec)

@@ -31,7 +31,8 @@ from ullage.service.curve.sizing import PoolSize
 from ullage.service.stage import band_of, pool_bases
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.search import LeastReplicas
-from ullage.startup.ready import time_to_ready
+from ullage.startup.ready import TimeToReady, time_to_ready
+from ullage.startup.settings import StartSettings
 from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.tools import saturated_tool
 
@@ -149,7 +150,7 @@ def _pool(
     if steady is None:
         return None
     steady = replace(steady, need=planned.need)
-    ready = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    ready = _ready(memory, pool, seed)
     sites = spec.sites.get(pool.device.name)
     placed = on_machines(pool, spec, memory.runtime.sharding, steady, ready, demand, sites=sites, seed=seed)
     if isinstance(placed, Rejection):
@@ -180,6 +181,22 @@ def _pool(
             for each in size.at.judged
         ),
     )
+
+
+# The starts that were asked for last, for the same reasons as the budgets of planned_for.py.
+_STARTS: list[tuple[MemoryBudget, StartSettings, int, TimeToReady]] = []
+_MOST_STARTS = 8
+
+
+def _ready(memory: MemoryBudget, pool: PoolSpec, seed: int) -> TimeToReady:
+    """How a replica comes up, which its memory, its settings and the seed decide."""
+    for kept, start, drawn_by, ready in tuple(_STARTS):
+        if kept is memory and drawn_by == seed and start == pool.start:
+            return ready
+    found = time_to_ready(memory, pool.start, rng=np.random.default_rng(seed))
+    _STARTS.append((memory, pool.start, seed, found))
+    del _STARTS[:-_MOST_STARTS]
+    return found
 
 
 def _steady(pool: PoolSpec, bases: Bases, size: QuickSize, demand: Demand) -> SteadyFleet | None:

@@ -42,9 +42,19 @@ def even_odds(spec: PlanSpec) -> Demand:
     return demand_at(spec, demand_fraction(spec, _EVEN))
 
 
+# The budgets that were asked for last. A plan asks for each several times, most moves on a page leave the replica as it
+# is, and a process that is forked knows what its parent knew.
+_BUDGETS: list[tuple[tuple[object, ...], MemoryBudget | Rejection]] = []
+_MOST_BUDGETS = 8
+
+
 def pool_memory(pool: PoolSpec) -> MemoryBudget | Rejection:
     """What a replica of the pool holds."""
-    return memory_budget(
+    key = (pool.model, pool.device, pool.settings, pool.approved, pool.reported, pool.engines, pool.alternatives)
+    known = next((budget for asked, budget in tuple(_BUDGETS) if asked == key), None)
+    if known is not None:
+        return known
+    found = memory_budget(
         pool.model,
         pool.device,
         pool.settings,
@@ -53,6 +63,9 @@ def pool_memory(pool: PoolSpec) -> MemoryBudget | Rejection:
         engines=pool.engines,
         devices=pool.alternatives,
     )
+    _BUDGETS.append((key, found))
+    del _BUDGETS[:-_MOST_BUDGETS]
+    return found
 
 
 def pool_steps(pool: PoolSpec, memory: MemoryBudget) -> StepModel:

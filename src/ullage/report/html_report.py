@@ -33,10 +33,10 @@ def report_page() -> str:
         ) from None
 
 
-def html_report(document: Mapping[str, Any], page: str) -> str:
-    """The page with this plan in it."""
+def html_report(document: Mapping[str, Any], page: str, *, beside: Mapping[str, Any] | None = None) -> str:
+    """The page with this plan in it, and `beside` it what was found since: drills played on it, its reconciliation."""
     title = html.escape(visible(f"{document['service']}, {document['as_of']}")).encode("ascii", "xmlcharrefreplace")
-    held = f'<script type="application/json" id="plan">{_text(document)}</script>'
+    held = f'<script type="application/json" id="plan">{_text({**document, **(beside or {})})}</script>'
     return page.replace(_TITLE, f"<title>{title.decode()}</title>", 1).replace(_PLACE, held, 1)
 
 

@@ -66,18 +66,26 @@ def report(
     *,
     set: SetValues = (),  # noqa: A002
     traffic: str | float | None = None,
+    drills: str | Path | None = None,
+    reconciled: str | Path | None = None,
+    ledger: str | Path | None = None,
     as_of: datetime.date | None = None,
     seed: int = 0,
     limit: str | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> ReportAnswer | Refusal:
-    """A plan as one HTML page: planned now, or read back where the source is what `ullage plan --json` wrote."""
+    """A plan as one HTML page: planned now, or read back where the source is what `ullage plan --json` wrote.
+
+    Views are added for `drills`, what `ullage drill --json` wrote, and for `reconciled`, what `ullage reconcile --json`
+    wrote or the name of a reconciliation in the ledger.
+    """
     from ullage.report.html_report import html_report, report_page
     from ullage.verbs.plan import planned
 
     # Refused before the minutes that a plan takes.
     page = report_page()
+    beside = _beside(drills, reconciled, ledger)
     changes = parse_changes(set, traffic)
     document = _stored(source)
     if document is not None and changes != NO_CHANGES:
@@ -89,7 +97,52 @@ def report(
         if isinstance(found, Rejection):
             return found
         document = found.to_dict()
-    return ReportAnswer(document=document, html=html_report(document, page))
+    _check_service(document, beside)
+    return ReportAnswer(document=document, html=html_report(document, page, beside=beside))
+
+
+def _beside(
+    drills: str | Path | None, reconciled: str | Path | None, ledger: str | Path | None
+) -> dict[str, Mapping[str, Any]]:
+    """What the page shows beside the plan, under the names that its views know."""
+    found: dict[str, Mapping[str, Any]] = {}
+    if drills is not None:
+        found["drilled"] = _answer_of("drill", "results", Path(drills), field="--drills")
+    if reconciled is not None and Path(reconciled).is_file():
+        found["reconciled"] = _answer_of("reconcile", "found", Path(reconciled), field="--reconciled")
+    elif reconciled is not None:
+        from ullage.ledger.body import EntryKind
+        from ullage.ledger.ledger import opened
+        from ullage.verbs.ledger import ledger_address
+
+        with opened(ledger_address(ledger)) as kept:
+            entry = kept.find(str(reconciled), kind=EntryKind.RECONCILIATION)
+            found["reconciled"] = {"found": kept.body(entry.digest).content, "updates": []}
+    return found
+
+
+def _answer_of(verb: str, part: str, file: Path, *, field: str) -> Mapping[str, Any]:
+    """What a verb printed with --json, held to be of that verb."""
+    from ullage.documents import json_value
+    from ullage.load.texts import read_text
+    from ullage.report.encode import schema_name
+
+    fix = f"Give a file that ullage {verb} --json wrote."
+    found = json_value(read_text(file, fix=fix), file=str(file), fix=fix)
+    if not isinstance(found, dict) or found.get("schema") != schema_name(verb) or part not in found:
+        said = found.get("schema") if isinstance(found, dict) else type(found).__name__
+        raise InputError(field=field, value=said, problem=f"is not an answer of ullage {verb}", fix=fix)
+    return found
+
+
+def _check_service(document: Mapping[str, Any], beside: Mapping[str, Mapping[str, Any]]) -> None:
+    """Drills and production of another service say nothing about this plan."""
+    for name, each in beside.items():
+        service = each["found"].get("service") if name == "reconciled" else each.get("service")
+        if service != document["service"]:
+            field = "--reconciled" if name == "reconciled" else "--drills"
+            problem = f"is of another service than the plan, which is {document['service']}"
+            raise InputError(field=field, value=service, problem=problem, fix="Give the one of this plan.")
 
 
 def _stored(source: PlanSource) -> dict[str, Any] | None:

@@ -2,7 +2,8 @@
 
 Nothing is computed anew but sums that the stages' own values give: the planned week by hour, the points of the curve,
 the parts of a device, the machines of a zone, losses before, during and after, a day of the scaling rule, the risk of
-neighbouring fleets, and the bill by every attribution rule that the usage allows.
+neighbouring fleets, and the bill by every attribution rule that the usage allows. Load tests alone are simulated here,
+each as it was run, because a dot on a curve means nothing without what the step model says of the same test.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
+from ullage.admission.replay import BurstReplay
 from ullage.cost.attribution.attribution import AttributionChoice, RuleSpread, rule_spread
 from ullage.cost.bill import Bill
 from ullage.cost.lines.line import BillLine
@@ -18,7 +21,11 @@ from ullage.fleet.losses import LossCheck
 from ullage.fleet.risk.shortfall import FleetRisk
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.report.plan.traffic_series import CacheCurve, LengthGrid, cache_curve, length_grid
 from ullage.scaling.traffic import DAYS, hourly_rates, planned_week, steep_hours
+from ullage.service.calibration.evidence import engine_limits
+from ullage.service.calibration.measured import MeasuredPoint, measured_points
+from ullage.service.calibration.repeats import RepeatTerms
 from ullage.service.curve.curve import StablePoint
 from ullage.simulate.statistics import Interval
 from ullage.uncertainty.drivers import SobolDriver
@@ -32,6 +39,8 @@ from ullage.workload.synthetic.model import SyntheticModel
 _HISTORY_STEPS = 672
 _DAY_HOURS = 24
 _FAN_FRACTIONS = (0.1, 0.5, 0.9)
+# More dots than this hide each other, and each is a simulation.
+_MOST_TESTS = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,9 +150,13 @@ class PoolSeries:
     name: str
     week: tuple[ClassWeek, ...]
     forecasts: tuple[ForecastFan, ...]
+    lengths: tuple[LengthGrid, ...]
+    reuse: tuple[CacheCurve, ...]
     device_bytes: int
     memory: tuple[DevicePart, ...]
     curve: tuple[LoadPoint, ...]
+    tests: tuple[MeasuredPoint, ...]
+    bursts: tuple[BurstReplay, ...]
     zones: tuple[ZoneMachines, ...]
     losses: tuple[LossPhases, ...]
     scaling: ScalingDay
@@ -185,6 +198,12 @@ def _pool(plan: Plan, pool: PoolPlan, study: Study | None) -> PoolSeries:
             for each in pool.demand.classes
             if (found := plan.spec.measured.get(each.name)) is not None and found.forecast is not None
         ),
+        lengths=tuple(length_grid(each) for each in pool.demand.busy_model.classes),
+        reuse=tuple(
+            curve
+            for each in pool.demand.busy_model.classes
+            if (curve := cache_curve(each, _cached_fraction(pool, each.name))) is not None
+        ),
         device_bytes=pool.memory.device_bytes,
         memory=tuple(
             DevicePart(name=each.name.value, figure=each.figure.name, part_bytes=each.line_bytes)
@@ -204,6 +223,8 @@ def _pool(plan: Plan, pool: PoolPlan, study: Study | None) -> PoolSeries:
             )
             for each in pool.service_curve.points
         ),
+        tests=_tests(pool),
+        bursts=pool.admission_limits.replays,
         zones=_zones(pool),
         losses=tuple(_loss(each) for each in pool.loss_checks.checks),
         scaling=_scaling(pool, week),
@@ -214,6 +235,34 @@ def _pool(plan: Plan, pool: PoolPlan, study: Study | None) -> PoolSeries:
 def _hours(week: SyntheticModel, name: str) -> tuple[float, ...]:
     own = SyntheticModel(classes=tuple(each for each in week.classes if each.name == name))
     return tuple(float(each) for each in hourly_rates(own))
+
+
+def _cached_fraction(pool: PoolPlan, name: str) -> float:
+    figure = pool.demand.figures.get(f"demand.{name}.cached_fraction")
+    return 0.0 if figure is None else float(figure.value)
+
+
+def _tests(pool: PoolPlan) -> tuple[MeasuredPoint, ...]:
+    """The load tests that the plan's step times rest on, each simulated as it was run."""
+    tested, curve = pool.spec.tested, pool.service_curve
+    if not tested.load_tests:
+        return ()
+    mix = curve.trial.load(curve.saturation_rps, curve.seed).requests
+    points = [
+        (f"{PurePath(test.file).stem} {each.name}", each) for test, _ in tested.load_tests for each in test.points
+    ]
+    return measured_points(
+        points[:_MOST_TESTS],
+        pool.step_model,
+        RepeatTerms(
+            limits=engine_limits(pool.memory.runtime, pool.memory.kv_tokens),
+            replicas=tested.replicas,
+            cached_fraction=tested.cached_fraction,
+            timeout_s=tested.timeout_s,
+        ),
+        classes=[each.request_class for each in pool.demands],
+        mix_tokens=(float(mix.prompt_tokens.mean()), float(mix.output_tokens.mean())),
+    )
 
 
 def _fan(name: str, forecast: Forecast) -> ForecastFan:

@@ -8,7 +8,7 @@ step model predicts for it (prediction.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,11 +52,12 @@ class PointResidual:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredPoint:
-    """One point of a load test on a curve. `use_ratio` is the share of its tightest limit that it used, where the
-    file states the percentile of an SLO; `reason` says why a point was not simulated."""
+    """One point of a load test on a curve. `slos_s` are percentiles of SLOs that the file states, `use_ratio` is the
+    share of its tightest limit that it used; `reason` says why a point was not simulated."""
 
     name: str
     offered_rps: float | None
+    slos_s: Mapping[str, float]
     use_ratio: float | None
     use_of: str | None
     residuals: tuple[PointResidual, ...]
@@ -89,12 +90,13 @@ def measured_points(
     found = []
     for name, point in named:
         measurement = measurement_of(point, terms)
-        use = _tightest(point, classes)
+        slos_s, use = _stated_slos(point, classes)
         prompt, output = point.mean_prompt_tokens, point.mean_output_tokens
         found.append(
             MeasuredPoint(
                 name=name,
                 offered_rps=point.load.offered_rps or point.achieved_rps,
+                slos_s=slos_s,
                 use_ratio=None if use is None else use[0],
                 use_of=None if use is None else use[1],
                 residuals=() if isinstance(measurement, NotRepeatable) else _residuals(measurement, step),
@@ -136,15 +138,16 @@ def _wanted(metric: Metric, counted: Definitions) -> tuple[Definition, ...]:
     }[metric]
 
 
-def _tightest(point: Point, classes: Sequence[RequestClass]) -> tuple[float, str] | None:
-    """The largest share of a limit that the point used, over every SLO whose percentile it states."""
-    uses = [
-        (value_s / slo.limit_s, f"{each.name} {slo.name}")
+def _stated_slos(point: Point, classes: Sequence[RequestClass]) -> tuple[dict[str, float], tuple[float, str] | None]:
+    """Every SLO's percentile that the point states, and the largest share of a limit that it used."""
+    found = [
+        (f"{each.name} {slo.name}", value_s, slo.limit_s)
         for each in classes
         for slo in each.slos
         if (value_s := _stated(point, slo, each.definitions)) is not None
     ]
-    return max(uses, default=None)
+    uses = [(value_s / limit_s, name) for name, value_s, limit_s in found]
+    return {name: value_s for name, value_s, _ in found}, max(uses, default=None)
 
 
 def _stated(point: Point, slo: Slo, counted: Definitions) -> float | None:

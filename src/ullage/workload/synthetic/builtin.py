@@ -9,6 +9,7 @@ shorter answers; a working-day hump that coding follows more than chat; bursts o
 from __future__ import annotations
 
 import datetime
+import functools
 import math
 
 from ullage.evidence import Source
@@ -31,6 +32,7 @@ SOURCE = Source(
 )
 
 
+@functools.cache
 def builtin() -> SyntheticModel:
     """Chat at 20 and coding at 4 requests a second, means over a week."""
     return SyntheticModel(classes=(_chat(), _coding()))
