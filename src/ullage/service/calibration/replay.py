@@ -111,7 +111,8 @@ class LoadTestReplay:
 class Replayed:
     """What the simulated test measured, one value a request that was answered.
 
-    `outside_s` is the part of each TTFT that lies outside the engine, which the engine's own metrics do not see.
+    `outside_s` is the part of each TTFT that lies outside the engine, which the engine's own metrics do not see;
+    `queued_s` is how long each waited for the scheduler.
     """
 
     ttft_s: Floats
@@ -121,6 +122,7 @@ class Replayed:
     output_tokens: int
     sent_count: int
     outside_s: Floats | None = None
+    queued_s: Floats | None = None
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -182,6 +184,7 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         output_tokens=int(found.output_tokens.sum()),
         sent_count=int(trial.prompt_tokens.size),
         outside_s=outside_s,
+        queued_s=(found.admitted_s - found.arrival_s)[whole],
     )
 
 
