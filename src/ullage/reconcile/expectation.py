@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import Any
 
@@ -161,6 +161,37 @@ class Expectation:
     def dated_s(self) -> float:
         """The beginning of the day of the plan, in seconds since 1970."""
         return _midnight_s(datetime.date.fromisoformat(self.as_of))
+
+    def pool_usd_per_hour(self, pool: ExpectedPool) -> float | None:
+        """What a replica of a pool costs an hour: replicas of more devices cost as much more."""
+        if self.replica_usd_per_hour is None:
+            return None
+        replicas = sum(each.replicas for each in self.pools)
+        devices = sum(each.replicas * each.devices for each in self.pools)
+        return self.replica_usd_per_hour * pool.devices * replicas / devices
+
+    @property
+    def whole_pool(self) -> ExpectedPool:
+        """The pool, or several as one: fleets and queues add up, what a replica does is the mean over replicas."""
+        if len(self.pools) == 1:
+            return self.pools[0]
+        weights = [float(each.replicas) for each in self.pools]
+
+        def mean(name: str) -> Any:
+            pairs = zip(weights, self.pools, strict=True)
+            return sum(weight * getattr(each, name) for weight, each in pairs) / sum(weights)
+
+        def total(name: str) -> Any:
+            return sum(getattr(each, name) for each in self.pools)
+
+        added = ("replicas", "steady_replicas", "capacity_rps", "rise_rps_per_s")
+        names = [each.name for each in fields(ExpectedPool) if each.name not in ("name", "devices", *added)]
+        return ExpectedPool(
+            name="all",
+            devices=max(1, round(mean("devices"))),
+            **{name: total(name) for name in added},
+            **{name: mean(name) for name in names},
+        )
 
     def quantiles_rps(self, at_s: Floats) -> Floats:
         """All classes together. Bands add up as if classes erred together, which errs to the wide side."""
