@@ -49,15 +49,18 @@ from ullage.load.pool import load_pool
 from ullage.loadtools.drive import drive
 from ullage.loadtools.installed import InstalledTool, find_tool
 from ullage.readers.engines.startup import read_starts
+from ullage.report.encode import to_text
 from ullage.service.calibration.evidence import engine_limits
 from ullage.service.calibration.fitted import fit_tests
 from ullage.service.calibration.pool_step import pool_step
 from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, trial_of
 from ullage.service.calibration.replay import LoadTestReplay, Replayed, replay
+from ullage.service.calibration.whose import ReplicaUnderTest
 from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.measuring.narrowing import PoolUnderTest, with_hits
 from ullage.service.measuring.planned_test import PlannedTest, TestShape
 from ullage.service.steps.step_model import StepModel
+from ullage.verbs.calibrate_fit import fitted_answer
 from ullage.verbs.emit import Emitted, emit
 from ullage.verbs.measure import MeasureAnswer, MeasureBound, measure
 from ullage.verbs.reconcile import ReconcileAnswer, reconcile
@@ -424,9 +427,27 @@ def six_rates(tool: InstalledTool | None, pool: PoolUnderTest, work: Path, reque
     yield tested(tool, pool, work, again, prefix=True)
 
 
-def calibrated(pool: PoolUnderTest, ran: Sequence[Ran]) -> StepModel:
+def calibrated(pool: PoolUnderTest, ran: Sequence[Ran], work: Path) -> StepModel:
+    """The fit, which is also written as `ullage calibrate` would write it: for where a measurement does not end."""
     named = [(each.name, each.result) for each in ran]
-    return fit_tests(pool.estimate, named, pool.terms, source=pool.source, accepted=("physics",)).step
+    found = fit_tests(pool.estimate, named, pool.terms, source=pool.source, accepted=("physics",))
+    memory = pool.memory
+    runtime = memory.runtime
+    answer = fitted_answer(
+        found,
+        step=pool.estimate,
+        cache=runtime.cache.name,
+        replica=ReplicaUnderTest(
+            model=memory.model, device=memory.device.name, engine=runtime.engine, sharding=runtime.sharding
+        ),
+        read=[each.result for each in ran],
+        files=[f"{each.name}.json" for each in ran],
+        limits=pool.terms.limits,
+        anomalies=found.anomalies,
+        day=today(None),
+    )
+    (work / "two-rates.json").write_text(to_text(answer.to_dict()))
+    return found.step
 
 
 def flags_known(venv: Path, work: Path) -> str:
@@ -498,7 +519,7 @@ def again(work: Path, requests: int) -> None:
     write_sheet(work, lowest)
     pool = world(work)
     ran = list(six_rates(None, pool, work, requests))
-    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON])
+    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
     show(ran, step, pool, kv_said(work / "ready-1.log"))
     if (work / "1.6-off.json").exists():
         cache_off(None, pool, work, step, requests)
@@ -512,9 +533,8 @@ def production(
     The stretch is what `ullage reconcile` is asked about when the engine is no longer needed.
     """
     plan = PLAN.replace("RATE", f"{PRODUCTION_RPS:g}")
-    (work / "production.yaml").write_text(
-        plan.replace("[ready-1.log]}", "[ready-1.log], calibrations: [measure/calibration.json]}")
-    )
+    known = "measure/calibration.json" if (work / "measure" / "calibration.json").exists() else "two-rates.json"
+    (work / "production.yaml").write_text(plan.replace("[ready-1.log]}", f"[ready-1.log], calibrations: [{known}]}}"))
     pool = world(work)
     begun = time.time()
     for place in range(2):
@@ -650,7 +670,7 @@ def _phases(
     ran = list(six_rates(None if resume else tool, pool, work, requests))
     write_sheet(work, ran[0].result)
     pool = world(work)
-    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON])
+    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
     show(ran, step, pool, kv_tokens)
     print(f"\n{measured(work, program, minutes)}\n", flush=True)
     engine, stretch = production(tool, engine, program, work, 2 * requests)

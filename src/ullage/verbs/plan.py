@@ -83,4 +83,5 @@ def plan_spec(
     risk = (
         study(found, map=run.map, report=lambda _share, _pool: run.progress(0.98, "risk")) if studied else NOT_STUDIED
     )
-    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=last_of(spec.name))))
+    bands = [each.shape.band for each in spec.demands if each.shape is not None and each.shape.band is not None]
+    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=last_of(spec.name, bands))))

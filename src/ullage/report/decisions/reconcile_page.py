@@ -135,8 +135,8 @@ def _refit(found: StepRefit | None) -> list[RenderableType]:
         )
     line = (
         f"Decode steps are {found.decode_ratio:.3g} times the plan's, prefill {found.prefill_ratio:.3g} times; at "
-        f"these loads they are known to a factor of {found.slow_ratio:.3g}. --apply writes the calibration that a plan reads as "
-        "evidence.calibrations."
+        f"these loads they are known to a factor of {found.slow_ratio:.3g}. --apply writes the calibration "
+        "that a plan reads as evidence.calibrations."
     )
     return [table, Text(line), *(Text(f"Note that {each}.") for each in found.disagreements), ""]
 
