@@ -305,7 +305,7 @@ def write_sheet(work: Path, lowest: LoadTest | None = None) -> None:
     bandwidth, compute = 20.0, 100.0
     if lowest is not None:
         good = [each for each in lowest.points[0].requests if each.tpot_s and each.ttft_s and each.prompt_tokens]
-        tpot_s = float(np.median([each.tpot_s or 0.0 for each in good]))
+        tpot_s = float(np.quantile([each.tpot_s or 0.0 for each in good], 0.1))
         token_s = float(np.quantile([(each.ttft_s or 0.0) / (each.prompt_tokens or 1) for each in good], 0.1))
         running = RATES_RPS[0] * float(np.mean([each.e2e_s or 0.0 for each in good]))
         context = float(np.mean([(each.prompt_tokens or 0) + (each.output_tokens or 0) / 2 for each in good]))
