@@ -164,7 +164,9 @@ def test_engines_say_what_they_cannot_enforce() -> None:
     for target in ("vllm", "sglang", "tensorrt-llm", "deployment"):
         head = " ".join(made(target)[0].text.replace("# ", "").split())
         assert "gateway" in head
-        assert "At 3 times the planned load 10.0% of requests succeed with these flags alone, and 39.0%" in head
+        lost = "At 3 times the planned load 10.0% of requests succeed with these flags alone, and 39.0%"
+        # vLLM's flags bound its queue, which what the plan says of them does not count on yet.
+        assert (lost in head) is (target not in ("vllm", "deployment"))
     assert "takes no priorities" in " ".join(made("tensorrt-llm")[0].text.replace("# ", "").split())
 
 

@@ -84,6 +84,8 @@ def test_workloads_say_what_the_plan_says(values: dict[str, Any]) -> None:
     flags = {word: args[place + 1] for place, word in enumerate(args[:-1]) if word.startswith("--")}
     assert int(flags["--kv-cache-memory-bytes"]) == values["memory.kv_cache_bytes"]
     assert int(flags["--max-num-seqs"]) == values["limit.engine_running_requests"]
+    in_flight = values["limit.engine_running_requests"] + values["limit.replica_queue_requests"]
+    assert int(flags["--max-num-queued-reqs"]) == in_flight
     assert int(flags["--max-model-len"]) == values["limit.context_tokens"]
     asked = {key: amount(each) for key, each in engine["resources"]["requests"].items()}
     assert engine["resources"]["requests"] == engine["resources"]["limits"]

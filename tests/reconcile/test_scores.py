@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
-from support.kept_case import KeptCase
+from support.kept_case import TWO_CLASSES, KeptCase
+from support.planned import AS_OF
 from support.production import Planted
 from ullage.errors import InputError
+from ullage.ledger.body import EntryBody, EntryKind
+from ullage.ledger.ledger import opened
+from ullage.load.plan import load_plan
+from ullage.planning.planned_for import planned_for
 from ullage.reconcile.backtest import backtest_plans
 from ullage.reconcile.buckets import BucketCounts
 from ullage.reconcile.expectation import FRACTIONS
-from ullage.reconcile.forecast_scores import cadence, forecast_scores, risk_score, stated_risk
+from ullage.reconcile.forecast_scores import cadence, forecast_scores, risk_score, scored_band, stated_risk
 from ullage.reconcile.inputs import DriftInputs, InputVerdict, ratio_by_day
 from ullage.reconcile.observation import Observation, ObservedQuantity
 from ullage.reconcile.service_levels import Attained, shortfall_hours, slos_observed
@@ -157,3 +166,64 @@ def test_a_backtest_knows_nothing_of_what_came_later(kept: KeptCase) -> None:
     before, after = (backtest_plans(kept.expected, each, seed=0).rows for each in (seen, jumped))
     assert [each.mean_replicas for each in before] == [each.mean_replicas for each in after]
     assert after[0].short_hours > before[0].short_hours
+
+
+def kept_score(inside: float, *, reach: float = 0.05, band_ratio: float = 1.0) -> list[dict[str, object]]:
+    return [
+        {
+            "class_name": "all",
+            "week": "whole",
+            "observations": 336,
+            "coverage_fraction": inside,
+            "coverage_low_fraction": inside - reach,
+            "coverage_high_fraction": inside + reach,
+            "nominal_fraction": 0.8,
+            "band_ratio": band_ratio,
+        }
+    ]
+
+
+def test_bands_become_what_they_should_have_been_and_stay_so() -> None:
+    # By tables: 80 % lie within 1.2816 spreads, half within 0.6745; a band of half should have been 1.9 times as wide.
+    found = scored_band([kept_score(0.5)], "chat")
+    assert found is not None
+    assert found.ratio == pytest.approx(1.2816 / 0.6745, rel=1e-3)
+    assert found.low_ratio < found.ratio < found.high_ratio
+    # Once it is as wide as that and holds what it states, it stays.
+    again = scored_band([kept_score(0.8, band_ratio=found.ratio)], "chat")
+    assert again is not None
+    assert again.ratio == pytest.approx(found.ratio)
+    # A band that may be right is left alone, and one calm stretch narrows nothing, where four do.
+    assert scored_band([kept_score(0.78)], "chat") is None
+    assert scored_band([kept_score(0.95, reach=0.02)], "chat") is None
+    calm = scored_band([kept_score(0.95, reach=0.02)] * 4, "chat")
+    assert calm is not None
+    assert calm.ratio == pytest.approx(1.2816 / 1.96, rel=1e-2)
+    assert scored_band([], "chat") is None
+
+
+def test_the_next_plan_of_a_service_has_the_band_that_scores_ask_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    body = EntryBody(
+        kind=EntryKind.FORECAST_SCORES, service="two classes", as_of="2026-11-14", summary="", about=(),
+        content={"scores": kept_score(0.5)},
+    )  # fmt: skip
+    with opened(str(ledger), create=True) as kept_ledger:
+        kept_ledger.keep_all([body], at=datetime.datetime(2026, 11, 14, tzinfo=datetime.UTC))
+    content = yaml.safe_load(TWO_CLASSES)
+    before = planned_for(load_plan(content, as_of=AS_OF))[1].classes[0]
+    monkeypatch.setenv("ULLAGE_LEDGER", str(ledger))
+    spec = load_plan(content, as_of=AS_OF)
+    after = planned_for(spec)[1].classes[0]
+    assert after.middle_rps == pytest.approx(before.middle_rps)
+    wider = math.log(after.planning_rps / after.middle_rps) / math.log(before.planning_rps / before.middle_rps)
+    shape = spec.demands[0].shape
+    assert shape is not None
+    assert shape.band is not None
+    assert wider == pytest.approx(float(shape.band.value))
+    # What was scored after the day of the plan is not known to it.
+    earlier = {**content, "dated": "2026-11-01"}
+    shape = load_plan(earlier, as_of=datetime.date(2026, 11, 1)).demands[0].shape
+    assert shape is None or shape.band is None

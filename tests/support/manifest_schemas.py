@@ -198,6 +198,7 @@ VLLM = _object(
         "tensor-parallel-size": _COUNT,
         "max-model-len": _COUNT,
         "max-num-seqs": _COUNT,
+        "max-num-queued-reqs": _COUNT,
         "max-num-batched-tokens": _COUNT,
         "kv-cache-memory-bytes": _COUNT,
         "kv-cache-dtype": {"enum": ["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]},

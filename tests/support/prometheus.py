@@ -19,22 +19,28 @@ ABSENT = "Prometheus is not installed (Debian: prometheus)"
 @contextmanager
 def prometheus(folder: Path, lines: Iterator[str]) -> Iterator[str]:
     """A server over these samples, back-filled; the test is skipped where there is none."""
-    programs = [shutil.which(each) for each in ("promtool", "prometheus")]
-    if None in programs:
+    if None in [shutil.which(each) for each in ("promtool", "prometheus")]:
         pytest.skip(ABSENT)
-    promtool, server = (str(each) for each in programs)
-    samples, data, config = folder / "samples.om", folder / "data", folder / "prometheus.yml"
+    samples, data = folder / "samples.om", folder / "data"
     samples.write_text("".join(lines))
-    config.write_text("global: {}\n")
-    made = [promtool, "tsdb", "create-blocks-from", "--max-block-duration=672h", "openmetrics", str(samples), str(data)]
-    subprocess.run(made, check=True, capture_output=True)
+    made = ["promtool", "tsdb", "create-blocks-from", "--max-block-duration=672h", "openmetrics"]
+    subprocess.run([*made, str(samples), str(data)], check=True, capture_output=True)
+    with server(folder, "global: {}\n") as address:
+        yield address
+
+
+@contextmanager
+def server(folder: Path, config: str) -> Iterator[str]:
+    """A server with this configuration, over what lies in the folder's data."""
+    file, data = folder / "prometheus.yml", folder / "data"
+    file.write_text(config)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     process = subprocess.Popen(
         [
-            server,
-            f"--config.file={config}",
+            "prometheus",
+            f"--config.file={file}",
             f"--storage.tsdb.path={data}",
             f"--web.listen-address={address}",
             "--storage.tsdb.retention.time=20y",

@@ -39,7 +39,8 @@ def command(
         Path | None, typer.Option("--paid", metavar="FILE", help="What was paid: a FOCUS export or OpenCost's JSON.")
     ] = None,
     apply: Annotated[
-        Path | None, typer.Option("--apply", metavar="DIFF", help="Write the diff of the plan file that is proposed.")
+        Path | None,
+        typer.Option("--apply", metavar="DIFF", help="Write the diff of the plan file, and a calibration beside it."),
     ] = None,
     force: Force = False,
     backtest: Annotated[
@@ -61,6 +62,7 @@ def command(
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole
     from ullage.report.decisions.reconcile_page import query_table
+    from ullage.report.encode import to_text
     from ullage.verbs.reconcile import production_queries
 
     if queries:
@@ -68,8 +70,10 @@ def command(
             raise InputError(field="--from", value=since, problem="and --until are missing", fix="Give both.")
         answer(query_table(production_queries(since, until, names=names)), no_color=no_color)
         return ExitCode.OK
+    fitted = Path("calibration.json") if apply is None else apply.with_suffix(".calibration.json")
     if apply is not None:
         check_target(apply, field="--apply", force=force)
+        check_target(fitted, field="--apply", force=force)
     with progress("reconciling", quiet=quiet) as report:
         found = verbs.reconcile(
             plan or "latest",
@@ -83,6 +87,7 @@ def command(
             ledger=ledger,
             keep=keep,
             backtest=backtest,
+            calibration=fitted,
             progress=report,
         )
     answered(found, json=json, markdown=markdown, no_color=no_color)
@@ -92,4 +97,7 @@ def command(
         if found.diff:
             write_whole(apply, found.diff, field="--apply", force=force)
         talk(f"The diff is in {apply}." if found.diff else "There is nothing to change.", quiet=quiet)
+        if found.calibration is not None:
+            write_whole(fitted, to_text(dict(found.calibration)), field="--apply", force=force)
+            talk(f"Step times as production has them are in {fitted}.", quiet=quiet)
     return ExitCode.REFUSED if found.found.past else ExitCode.OK

@@ -10,6 +10,7 @@ from ullage.emit.quantities import number
 from ullage.emit.request import EmitPool
 from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
+from ullage.facts.engine import version_key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,7 @@ def _vllm(pool: EmitPool) -> EngineCommand:
         ),
         _taken(pool, "max-model-len", "limit.context_tokens"),
         _taken(pool, "max-num-seqs", "limit.engine_running_requests"),
+        *_vllm_in_flight(pool, "max-num-queued-reqs"),
         _budget(pool, "max-num-batched-tokens"),
         _taken(
             pool, "kv-cache-memory-bytes", "memory.kv_cache_bytes", because="of each device, in place of a fraction"
@@ -86,8 +88,26 @@ def _vllm(pool: EmitPool) -> EngineCommand:
         *_adapters(pool, ("enable-lora", "max-loras", "max-lora-rank")),
         *_vllm_drafting(pool),
     ]
-    cannot = (*_no_queue(pool, "vLLM"), *_not_drafting(pool, ("mtp", "ngram")))
+    bounded = (
+        "vLLM refuses beyond max-num-queued-reqs with status 503, but not by class nor by age: waits by class are the "
+        "gateway's."
+    )
+    queue = (bounded,) if _vllm_in_flight(pool, "") else _no_queue(pool, "vLLM")
+    cannot = (*queue, *_not_drafting(pool, ("mtp", "ngram")))
     return EngineCommand(command=("vllm", "serve"), flags=_on_command_line(flags), cannot=cannot)
+
+
+# The first version of vLLM that refuses what it has no room to queue.
+_VLLM_BOUNDED_FROM = (0, 29)
+
+
+def _vllm_in_flight(pool: EmitPool, key: str) -> list[EngineFlag]:
+    """The bound on requests in the engine, running and waiting; versions without it queue what they are sent."""
+    if pool.choice.version is not None and version_key(pool.choice.version) < _VLLM_BOUNDED_FROM:
+        return []
+    running, queued = (f"limit.{each}_requests" for each in ("engine_running", "replica_queue"))
+    why = f"running and waiting together: {pool.number(running).why}; {pool.number(queued).why}"
+    return [_said(key, pool.whole(running) + pool.whole(queued), why)]
 
 
 def _sglang(pool: EmitPool) -> EngineCommand:

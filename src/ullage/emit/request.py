@@ -45,6 +45,7 @@ class EngineChoice:
 
     engine: str
     sharding: Sharding
+    version: str | None = None
     budget_tokens: int | None = None
     drafting: tuple[str, int] | None = None  # the method of speculation, and the tokens it drafts
     adapters: tuple[int, int] | None = None  # slots for adapters, and their largest rank

@@ -34,6 +34,7 @@ def load_plan(
     from ullage.files.sections.provenance import file_provenance
     from ullage.load.dates import check_dates, left_out_events
     from ullage.load.plan_spec import spec_of
+    from ullage.load.scored_bands import with_scored_bands
 
     document = plan_document(source, changes)
     read = read_plan_document(document)
@@ -46,7 +47,8 @@ def load_plan(
         spec = spec_of(read, _load(read, document, _folder(source), as_of, seed), provenance)
         _look_ahead(spec, read, document)
     found = _with_readings(spec, read, _folder(source))
-    return with_traffic(_with_choices(found, left_out_events(read, provenance)), changes)
+    chosen = with_traffic(_with_choices(found, left_out_events(read, provenance)), changes)
+    return with_scored_bands(chosen, as_of=as_of)
 
 
 def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document:

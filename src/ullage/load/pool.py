@@ -154,6 +154,25 @@ def load_sides(
     return PoolSides(prefill=found[0], decode=found[1], prefill_pool=own[0], spec=spec, demand=whole)
 
 
+def load_pools(
+    source: PlanSource = None, *, as_of: datetime.date, seed: int = 0, changes: Changes = NO_CHANGES
+) -> dict[str, CurveInputs] | Rejection:
+    """Every pool of a plan by its name, each under its own traffic; sides of a pool that are apart stand for it."""
+    from ullage.planning.planned_for import planned_for
+    from ullage.planning.sides import pool_asked, pool_classes
+
+    spec = load_plan(source, as_of=as_of, seed=seed, changes=changes)
+    point, demand, _ = planned_for(spec)
+    found: dict[str, CurveInputs] = {}
+    for pool in spec.pools:
+        asked = pool_asked(spec, pool, demand)
+        one = _curve_inputs(spec, pool, asked, pool_classes(spec, pool, asked), point, None, None, None, as_of)
+        if isinstance(one, Rejection):
+            return one
+        found[pool.name] = one
+    return found
+
+
 def _curve_inputs(
     spec: PlanSpec,
     asked: PoolSpec,

@@ -9,11 +9,13 @@ for every evaluation; its ratio to that of the plan's own inputs scales the plan
     rise   = steepest rise of demand x ready / capacity of a replica
     needed = steady + lost + rise + the plan's other reserves
 
-A pool evens out more than one replica does, about as much with the one mix as with the other.
+A pool evens out more than one replica does, about as much with the one mix as with the other. Several pools are
+evaluated one by one, each with its own classes: replicas and bills add up, and so do the causes of their errors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +59,24 @@ class Needed:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolBill:
+    """What a pool needs, and what it serves for it: these add up over pools, and the price of a success does not."""
+
+    replicas: float
+    usd_per_month: float | None
+    successes_per_month: float
+
+    @property
+    def needed(self) -> Needed:
+        month = self.usd_per_month
+        return Needed(
+            replicas=self.replicas,
+            usd_per_month=month,
+            usd_per_success=None if month is None else month / self.successes_per_month,
+        )
+
+
 def _difference(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
@@ -74,20 +94,24 @@ class Evaluation:
         self._own_rps = 0.0
 
     def needed(self, inputs: DriftInputs) -> Needed:
+        return self.bill(inputs).needed
+
+    def bill(self, inputs: DriftInputs) -> PoolBill:
         pool, expected = self._pool, self._expected
-        steady, lost, rise = self._parts(inputs)
-        own = self._parts(DriftInputs())
-        other = pool.replicas - sum(own)
-        replicas = steady + lost + rise + other
-        if expected.replica_usd_per_hour is None:
-            return Needed(replicas=replicas, usd_per_month=None, usd_per_success=None)
-        month = replicas * expected.replica_usd_per_hour * inputs.price_ratio * _HOURS_PER_MONTH
-        total_rps = sum(each.mean_rps for each in expected.classes)
-        planned = sum(each.mean_rps * each.failed_fraction for each in expected.classes) / total_rps
+        own = pool_inputs(inputs, expected, pool.name)
+        steady, lost, rise = self._parts(own)
+        replicas = steady + lost + rise + pool.replicas - sum(self._parts(DriftInputs()))
+        classes = [each for each in expected.classes if each.pool == pool.name] or list(expected.classes)
+        total_rps = sum(each.mean_rps for each in classes)
+        planned = sum(each.mean_rps * each.failed_fraction for each in classes) / total_rps
         # Where all of them fail a success has no price; one in a thousand is left.
         failed = min(0.999, planned if inputs.failed_fraction is None else inputs.failed_fraction)
-        successes = total_rps * inputs.traffic_ratio * (1.0 - failed) * _HOURS_PER_MONTH * 3600.0
-        return Needed(replicas=replicas, usd_per_month=month, usd_per_success=month / successes)
+        price = expected.pool_usd_per_hour(pool)
+        return PoolBill(
+            replicas=replicas,
+            usd_per_month=None if price is None else replicas * price * inputs.price_ratio * _HOURS_PER_MONTH,
+            successes_per_month=total_rps * own.traffic_ratio * (1.0 - failed) * _HOURS_PER_MONTH * 3600.0,
+        )
 
     def _parts(self, inputs: DriftInputs) -> tuple[float, float, float]:
         pool = self._pool
@@ -134,6 +158,7 @@ class Evaluation:
 
     def played(self, inputs: DriftInputs, *, rate_rps: float, replicas: int) -> PlayedMeans:
         """The planned replicas at an observed load: what their counters would show."""
+        inputs = pool_inputs(inputs, self._expected, self._pool.name)
         count = max(1, min(_MOST_PLAYED, replicas))
         trial = replace(self.trial(inputs), replicas=count)
         load = trial.load(rate_rps * count / replicas, self._seed)
@@ -150,6 +175,81 @@ class Evaluation:
             ttft_s=total.ttft.mean_s,
             preemptions_per_request=total.preemptions / max(total.counts.requests, 1),
         )
+
+    def share_of(self, inputs: DriftInputs) -> tuple[float, float]:
+        """The pool's share of all requests with these inputs, and of all replicas as planned."""
+        expected, pool = self._expected, self._pool
+
+        def rate_rps(name: str) -> float:
+            own = [each.mean_rps for each in expected.classes if each.pool == name]
+            return sum(own) * pool_inputs(inputs, expected, name).traffic_ratio
+
+        rates = {each.name: rate_rps(each.name) for each in expected.pools}
+        return rates[pool.name] / sum(rates.values()), pool.replicas / sum(each.replicas for each in expected.pools)
+
+
+class ServiceEvaluation:
+    """All pools of a plan, evaluated together: what they need adds up, and what they show is the mean of requests."""
+
+    def __init__(self, pools: Sequence[Evaluation]) -> None:
+        self.pools = tuple(pools)
+
+    def needed(self, inputs: DriftInputs) -> Needed:
+        bills = [each.bill(inputs) for each in self.pools]
+        months = [each.usd_per_month for each in bills]
+        known = [each for each in months if each is not None]
+        whole = PoolBill(
+            replicas=sum(each.replicas for each in bills),
+            usd_per_month=sum(known) if len(known) == len(months) else None,
+            successes_per_month=sum(each.successes_per_month for each in bills),
+        )
+        return whole.needed
+
+    def played(self, inputs: DriftInputs, *, rate_rps: float, replicas: int) -> PlayedMeans:
+        """Every pool at its share of the load; engines are asked together, so that one sees their means alone."""
+        parts = []
+        for each in self.pools:
+            traffic, fleet = each.share_of(inputs)
+            own = each.played(inputs, rate_rps=rate_rps * traffic, replicas=max(1, round(replicas * fleet)))
+            parts.append((traffic, own))
+        return _mean_played(parts)
+
+
+def _mean_played(parts: Sequence[tuple[float, PlayedMeans]]) -> PlayedMeans:
+    """Means over requests, and over tokens where a token is what is counted."""
+    shares = [share for share, _ in parts]
+    prompts = [share * each.prompt_tokens for share, each in parts]
+    tokens = [share * max(each.output_tokens - 1.0, 0.0) for share, each in parts]
+
+    def mean(name: str, weights: Sequence[float]) -> float:
+        whole = sum(weights)
+        pairs = zip(weights, parts, strict=True)
+        return sum(weight * getattr(each, name) for weight, (_, each) in pairs) / whole if whole else float("nan")
+
+    return PlayedMeans(
+        prompt_tokens=mean("prompt_tokens", shares),
+        output_tokens=mean("output_tokens", shares),
+        cached_fraction=mean("cached_fraction", prompts),
+        itl_s=mean("itl_s", tokens),
+        tpot_s=mean("tpot_s", shares),
+        ttft_s=mean("ttft_s", shares),
+        preemptions_per_request=mean("preemptions_per_request", shares),
+    )
+
+
+def pool_inputs(inputs: DriftInputs, expected: Expectation, pool: str) -> DriftInputs:
+    """The inputs of a service as one of its pools meets them: classes that grew elsewhere are not its own.
+
+    What the shares of its classes do to the pool's whole traffic is traffic to it; the rest is its own mix.
+    """
+    own = [each for each in expected.classes if each.pool == pool]
+    if not inputs.class_ratios or not own:
+        return inputs
+    ratios = {each.name: inputs.class_ratios.get(each.name, 1.0) for each in own}
+    planned = sum(each.mean_rps for each in own)
+    grown = sum(each.mean_rps * ratios[each.name] for each in own) / planned
+    mix = {name: ratio / grown for name, ratio in ratios.items()} if len(own) > 1 else {}
+    return replace(inputs, traffic_ratio=inputs.traffic_ratio * grown, class_ratios=mix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import Any
 
@@ -28,6 +28,7 @@ from ullage.workload.forecast.short_trace import RATE_DEVIATION
 from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S
 
 HOUR_S = 3600.0
+BAND_RATIO = "forecast_band_ratio"
 # The quantiles of a forecast that are kept: those of the 80 % band, and enough between them for pinball and CRPS.
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 # 1970 began on a Thursday, a week on Monday.
@@ -56,7 +57,8 @@ class ExpectedSlo:
 class ExpectedClass:
     """One class. `hour_rps` are quantiles (columns `FRACTIONS`) by step of a tested forecast, where there was one.
 
-    Without it the rate at any hour is the mean times season and growth, and the band that of `deviation_ratio`.
+    Without it the rate at any hour is the mean times season and growth, and the band that of `deviation_ratio`. Bands
+    are `band_ratio` times as wide as the forecast's own, because of how earlier ones scored.
     """
 
     name: str
@@ -78,6 +80,7 @@ class ExpectedClass:
     forecast_start_s: float = 0.0
     forecast_step_s: float = 0.0
     forecast_rps: tuple[tuple[float, ...], ...] = ()
+    band_ratio: float = 1.0
 
     def quantiles_rps(self, at_s: Floats, *, dated_s: float) -> Floats:
         """Rates at these times (rows) at `FRACTIONS` (columns): the forecast's, season and growth beyond it."""
@@ -86,12 +89,14 @@ class ExpectedClass:
         weeks = (at_s - dated_s) / WEEK_S
         middle = self.mean_rps * season[hour] * (1.0 + self.weekly_growth_fraction) ** weeks
         scores = np.array([NormalDist().inv_cdf(each) for each in FRACTIONS])
-        found: Floats = middle[:, None] * np.exp(scores * self.deviation_ratio)[None, :]
+        found: Floats = middle[:, None] * np.exp(scores * self.deviation_ratio * self.band_ratio)[None, :]
         if self.forecast_rps:
             table = np.array(self.forecast_rps)
             step = np.floor((at_s - self.forecast_start_s) / self.forecast_step_s).astype(int)
             inside = (step >= 0) & (step < len(table))
-            found[inside] = table[step[inside]]
+            own = np.maximum(table[step[inside]], 1e-12)
+            centre = own[:, FRACTIONS.index(0.5)][:, None]
+            found[inside] = centre * (own / centre) ** self.band_ratio
         return found
 
 
@@ -162,6 +167,37 @@ class Expectation:
         """The beginning of the day of the plan, in seconds since 1970."""
         return _midnight_s(datetime.date.fromisoformat(self.as_of))
 
+    def pool_usd_per_hour(self, pool: ExpectedPool) -> float | None:
+        """What a replica of a pool costs an hour: replicas of more devices cost as much more."""
+        if self.replica_usd_per_hour is None:
+            return None
+        replicas = sum(each.replicas for each in self.pools)
+        devices = sum(each.replicas * each.devices for each in self.pools)
+        return self.replica_usd_per_hour * pool.devices * replicas / devices
+
+    @property
+    def whole_pool(self) -> ExpectedPool:
+        """The pool, or several as one: fleets and queues add up, what a replica does is the mean over replicas."""
+        if len(self.pools) == 1:
+            return self.pools[0]
+        weights = [float(each.replicas) for each in self.pools]
+
+        def mean(name: str) -> Any:
+            pairs = zip(weights, self.pools, strict=True)
+            return sum(weight * getattr(each, name) for weight, each in pairs) / sum(weights)
+
+        def total(name: str) -> Any:
+            return sum(getattr(each, name) for each in self.pools)
+
+        added = ("replicas", "steady_replicas", "capacity_rps", "rise_rps_per_s")
+        names = [each.name for each in fields(ExpectedPool) if each.name not in ("name", "devices", *added)]
+        return ExpectedPool(
+            name="all",
+            devices=max(1, round(mean("devices"))),
+            **{name: total(name) for name in added},
+            **{name: mean(name) for name in names},
+        )
+
     def quantiles_rps(self, at_s: Floats) -> Floats:
         """All classes together. Bands add up as if classes erred together, which errs to the wide side."""
         found: Floats = np.zeros((at_s.size, len(FRACTIONS)))
@@ -198,6 +234,7 @@ def _class(pool: PoolPlan, traffic: ClassTraffic, plan: Plan) -> ExpectedClass:
     forecast = None if measured is None else measured.forecast
     model = traffic.model
     deviation = next((each for each in plan.assumptions if each.name == f"{traffic.name}.rate_deviation"), None)
+    band = next((each for each in plan.assumptions if each.name == f"{traffic.name}.{BAND_RATIO}"), None)
     prompts, outputs = model.lengths.pairs()
     weeks = number(plan.spec.policy.horizon) / WEEK_S
     request_class = next(each for each in plan.spec.classes if each.name == traffic.name)
@@ -210,6 +247,7 @@ def _class(pool: PoolPlan, traffic: ClassTraffic, plan: Plan) -> ExpectedClass:
         season=tuple(model.season),
         weekly_growth_fraction=model.weekly_growth_fraction,
         deviation_ratio=RATE_DEVIATION if deviation is None else number(deviation),
+        band_ratio=1.0 if band is None else number(band),
         prompt_tokens=float(np.mean(prompts)),
         prompt_p50_tokens=float(np.quantile(prompts, 0.5)),
         prompt_p95_tokens=float(np.quantile(prompts, 0.95)),

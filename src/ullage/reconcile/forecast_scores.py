@@ -7,8 +7,10 @@ quality may stand before its error moves the fleet by one replica.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +29,10 @@ WHOLE = "whole"
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastScore:
-    """Scores of one class (or all) in one week after the plan, by its number, or over the whole stretch."""
+    """Scores of one class (or all) in one week after the plan, by its number, or over the whole stretch.
+
+    `band_ratio` is how much wider than the forecast's own the scored band was, because of earlier scores.
+    """
 
     class_name: str
     week: str
@@ -40,6 +45,7 @@ class ForecastScore:
     coverage_low_fraction: float
     coverage_high_fraction: float
     nominal_fraction: float
+    band_ratio: float = 1.0
 
     @property
     def is_band_too_narrow(self) -> bool:
@@ -51,24 +57,80 @@ def forecast_scores(expected: Expectation, seen: Observation, *, seed: int) -> t
     """Over the stretch first, then week by week; classes where a label tells them apart."""
     found = []
     whole = seen.rate_rps(ObservedQuantity.ARRIVALS)
-    series = [(ALL_CLASSES, whole, expected.quantiles_rps(seen.at_s))]
+    ratios = [each.band_ratio for each in expected.classes]
+    series = [(ALL_CLASSES, whole, expected.quantiles_rps(seen.at_s), sum(ratios) / len(ratios))]
     series += [
         (
             each.name,
             seen.arrivals_by_class[each.name] / seen.step_s,
             each.quantiles_rps(seen.at_s, dated_s=expected.dated_s),
+            each.band_ratio,
         )
         for each in expected.classes
         if each.name in seen.arrivals_by_class and len(expected.classes) > 1
     ]
     weeks = np.floor((seen.at_s - expected.dated_s) / WEEK_S).astype(int) + 1
-    for name, rate, quantiles in series:
-        found += _scored(name, WHOLE, rate, quantiles, seen, seed)
+    for name, rate, quantiles, ratio in series:
+        own = _scored(name, WHOLE, rate, quantiles, seen, seed)
         for week in np.unique(weeks).tolist():
             inside = weeks == week
             if len(np.unique(weeks)) > 1:
-                found += _scored(name, str(week), rate[inside], quantiles[inside], seen, seed)
+                own += _scored(name, str(week), rate[inside], quantiles[inside], seen, seed)
+        found += [replace(each, band_ratio=ratio) for each in own]
     return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredBand:
+    """How wide forecasts should have been, over their own width, by so many reconciliations."""
+
+    ratio: float
+    low_ratio: float
+    high_ratio: float
+    stretches: int
+
+
+def scored_band(records: Iterable[Sequence[Mapping[str, Any]]], class_name: str) -> ScoredBand | None:
+    """What kept scores say of a class's bands; None where they were as wide as they should be, or nobody can tell.
+
+    A band that held c of the hours, made for n of them, should have been z(n) / z(c) times as wide, with z the reach of
+    a normal distribution. Stretches count by their hours. A band is made narrower only after several stretches: one
+    calm month is no reason to buy less.
+    """
+    rows = [row for each in records if (row := _row(each, class_name)) is not None]
+    weights = [float(each["observations"]) for each in rows]
+    if not rows or not sum(weights):
+        return None
+
+    def width(name: str) -> float:
+        logs = [math.log(float(each.get("band_ratio", 1.0)) * _needed_ratio(each, name)) for each in rows]
+        mean = sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights)
+        return min(max(math.exp(mean), _NARROWEST), _WIDEST)
+
+    middle, low, high = (width(f"coverage{part}_fraction") for part in ("", "_high", "_low"))
+    is_too_narrow = low > 1.0
+    is_too_wide = high < 1.0 and len(rows) >= _LEAST_TO_NARROW
+    if not is_too_narrow and not is_too_wide:
+        return None
+    return ScoredBand(ratio=middle, low_ratio=low, high_ratio=high, stretches=len(rows))
+
+
+def _row(scores: Sequence[Mapping[str, Any]], class_name: str) -> Mapping[str, Any] | None:
+    """The scores of a class over a stretch; those of all classes together where no label told them apart."""
+    whole = {str(each["class_name"]): each for each in scores if each.get("week") == WHOLE}
+    return whole.get(class_name) or whole.get(ALL_CLASSES)
+
+
+def _needed_ratio(row: Mapping[str, Any], name: str) -> float:
+    inside = min(max(float(row[name]), _LEAST_INSIDE), _MOST_INSIDE)
+    nominal, found = (NormalDist().inv_cdf((1.0 + each) / 2.0) for each in (float(row["nominal_fraction"]), inside))
+    return nominal / found
+
+
+# All or none of the hours inside say no more than these shares do.
+_LEAST_INSIDE, _MOST_INSIDE = 0.1, 0.98
+_NARROWEST, _WIDEST = 0.6, 4.0
+_LEAST_TO_NARROW = 4
 
 
 def _scored(name: str, week: str, rate: Floats, quantiles: Floats, seen: Observation, seed: int) -> list[ForecastScore]:

@@ -21,6 +21,8 @@ DAY_S = 86_400.0
 # Less than this moves no plan that anybody buys by, and no monitoring is exact to it.
 TOLERANCE_FRACTION = 0.05
 _CONFIDENCE = 0.975
+# A stretch too short for days is cut into so many parts; consecutive ones share the level that they wander around.
+_PARTS, _PARTS_WIDER = 8, 2.0
 _LEAST_DAYS = 2
 
 
@@ -109,21 +111,36 @@ GROUPS: dict[DriftCause, tuple[str, ...]] = {
 
 
 def ratio_by_day(over: Floats, under: Floats, at_s: Floats) -> ObservedRatio | None:
-    """The sum of one series over that of another, and the scatter of days; None where they were never seen together."""
+    """The sum of one series over that of another, and the scatter of days; None where they were never seen together.
+
+    A stretch of fewer days is cut into parts, which are more alike than days are: their scatter counts twice.
+    """
     seen = np.isfinite(over) & np.isfinite(under)
     if not seen.any() or float(under[seen].sum()) <= 0.0:
         return None
     value = float(over[seen].sum() / under[seen].sum())
-    day = np.floor(at_s[seen] / DAY_S)
-    days = np.unique(day)
-    tops, bottoms = (np.array([each[seen][day == one].sum() for one in days]) for each in (over, under))
+    found = _scatter(over[seen], under[seen], np.floor(at_s[seen] / DAY_S), value)
+    wider = 1.0
+    if found is None:
+        span_s = float(np.ptp(at_s)) or 1.0
+        part = np.minimum(np.floor((at_s[seen] - at_s.min()) / span_s * _PARTS), _PARTS - 1)
+        found, wider = _scatter(over[seen], under[seen], part, value), _PARTS_WIDER
+    if found is None:
+        # A single part has no scatter to judge by: half of what it is off may be chance.
+        return ObservedRatio(value=value, low=min(value, 1.0), high=max(value, 1.0), days=1)
+    reach, count = wider * found[0], found[1]
+    return ObservedRatio(value=value, low=value - reach, high=value + reach, days=count)
+
+
+def _scatter(over: Floats, under: Floats, part: Floats, value: float) -> tuple[float, int] | None:
+    """How far the ratio of sums may be off by the scatter of its parts, and how many of them there are."""
+    parts = np.unique(part)
+    tops, bottoms = (np.array([each[part == one].sum() for one in parts]) for each in (over, under))
     full = bottoms > 0.1 * float(np.median(bottoms))
     tops, bottoms = tops[full], bottoms[full]
     if tops.size < _LEAST_DAYS:
-        # A single day has no scatter to judge by: half of what it is off may be chance.
-        return ObservedRatio(value=value, low=min(value, 1.0), high=max(value, 1.0), days=int(tops.size))
+        return None
     # The error of a ratio of sums, by its residuals.
     residuals = tops - value * bottoms
     error = float(np.std(residuals, ddof=1)) / (float(bottoms.mean()) * math.sqrt(tops.size))
-    reach = t_quantile(_CONFIDENCE, tops.size - 1) * error
-    return ObservedRatio(value=value, low=value - reach, high=value + reach, days=int(tops.size))
+    return t_quantile(_CONFIDENCE, tops.size - 1) * error, int(tops.size)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.reconcile.evaluate import Evaluation, PlayedMeans
+from ullage.reconcile.evaluate import Evaluation, PlayedMeans, ServiceEvaluation
 from ullage.reconcile.expectation import FRACTIONS, Expectation, ExpectedPool
 from ullage.reconcile.inputs import DriftCause, DriftInputs, Floats, InputVerdict, ObservedRatio, ratio_by_day
 from ullage.reconcile.observation import Observation, ObservedQuantity
@@ -44,7 +44,7 @@ class ObservedInput:
 
 
 def observed_inputs(
-    expected: Expectation, pool: ExpectedPool, seen: Observation, evaluation: Evaluation | None
+    expected: Expectation, pool: ExpectedPool, seen: Observation, evaluation: Evaluation | ServiceEvaluation | None
 ) -> tuple[DriftInputs, tuple[ObservedInput, ...]]:
     """The inputs that drifted, and every one that was looked at. Without an evaluation nothing is simulated."""
     rows: list[ObservedInput] = []
@@ -58,7 +58,7 @@ def observed_inputs(
         inputs = _steps(evaluation, seen, inputs, rows, rate_rps=rate_rps, replicas=replicas)
     else:
         rows += [
-            _unknown(cause, name, unit, "arrivals or replicas were not seen, or the plan has several pools")
+            _unknown(cause, name, unit, "arrivals were not seen, or the plan was not evaluated")
             for cause, name, unit in (
                 (DriftCause.LENGTHS, "mean prompt", "tokens"),
                 (DriftCause.LENGTHS, "mean output", "tokens"),
@@ -151,7 +151,7 @@ def _cache(played: PlayedMeans, seen: Observation, inputs: DriftInputs, rows: li
 
 
 def _steps(
-    evaluation: Evaluation,
+    evaluation: Evaluation | ServiceEvaluation,
     seen: Observation,
     inputs: DriftInputs,
     rows: list[ObservedInput],

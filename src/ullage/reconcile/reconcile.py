@@ -15,7 +15,7 @@ import numpy as np
 
 from ullage.errors import InputError
 from ullage.reconcile.attribution import ErrorByCause, error_by_cause
-from ullage.reconcile.evaluate import Evaluation
+from ullage.reconcile.evaluate import Evaluation, ServiceEvaluation
 from ullage.reconcile.expectation import HOUR_S, Expectation, ExpectedPool
 from ullage.reconcile.forecast_scores import (
     ALL_CLASSES,
@@ -31,6 +31,7 @@ from ullage.reconcile.forecast_scores import (
 from ullage.reconcile.inputs import DriftInputs
 from ullage.reconcile.observation import Observation, ObservationNote, ObservedQuantity
 from ullage.reconcile.observed import ObservedInput, observed_inputs
+from ullage.reconcile.refit import StepRefit
 from ullage.reconcile.service_levels import ShortfallHours, SloObserved, shortfall_hours, slos_observed
 
 
@@ -96,6 +97,7 @@ class Reconciliation:
     past: tuple[str, ...]
     notes: tuple[ObservationNote, ...]
     left_out: tuple[str, ...]
+    refit: StepRefit | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +113,7 @@ class MemoryObserved:
 def reconcile(
     expected: Expectation,
     seen: Observation,
-    evaluation: Evaluation | None,
+    evaluation: Evaluation | ServiceEvaluation | None,
     *,
     plan: str,
     seed: int,
@@ -126,7 +128,7 @@ def reconcile(
             problem="has no count of requests, without which nothing can be compared",
             fix="Map one in --names, such as metrics: {arrivals: my_requests_total}.",
         )
-    pool = expected.pools[0]
+    pool = expected.whole_pool
     inputs, rows = observed_inputs(expected, pool, seen, evaluation)
     causes = None if evaluation is None else error_by_cause(inputs, evaluation.needed)
     shortfall = shortfall_hours(expected, seen)
@@ -154,8 +156,18 @@ def reconcile(
         memory=memory,
         past=_past(causes, scored, shortfall, memory, tolerances),
         notes=seen.notes,
-        left_out=() if evaluation is not None else ("error by cause: it is worked out for plans of one pool",),
+        left_out=_left_out(expected, evaluation),
     )
+
+
+def _left_out(expected: Expectation, evaluation: Evaluation | ServiceEvaluation | None) -> tuple[str, ...]:
+    if evaluation is None:
+        return ("error by cause: a pool whose prefill and decode are apart is not evaluated again",)
+    if len(expected.pools) > 1:
+        return (
+            "lengths, cache hits and step times by pool: engines were asked together, so that pools have one ratio",
+        )
+    return ()
 
 
 def score_lines(
@@ -325,7 +337,7 @@ def _cost_per_success(expected: Expectation, seen: Observation, mean_rps: float)
 
 def _memory(expected: Expectation, seen: Observation) -> MemoryObserved:
     """What the plan says of memory beside what engines and the kernel did; an out-of-memory kill contradicts it."""
-    pool = expected.pools[0]
+    pool = expected.whole_pool
     preempted, killed = seen.total(ObservedQuantity.PREEMPTIONS), seen.total(ObservedQuantity.OOM_KILLS)
     replicas = seen.level(ObservedQuantity.REPLICAS) or float(pool.replicas)
     span_s = seen.steps * seen.step_s

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ullage.errors import NotGiven
-from ullage.evidence import Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.reconcile.forecast_scores import ALL_CLASSES, WHOLE
 
 NOT_RECONCILED = NotGiven(
@@ -26,8 +26,13 @@ class LastReconciled:
     notes: tuple[str, ...] = ()
 
 
-def last_reconciled(content: Mapping[str, Any] | None, *, digest: str = "") -> LastReconciled | NotGiven:
-    """The stage from a kept reconciliation; without one, that it was not given."""
+def last_reconciled(
+    content: Mapping[str, Any] | None, *, digest: str = "", bands: Sequence[Assumption] = ()
+) -> LastReconciled | NotGiven:
+    """The stage from a kept reconciliation; without one, that it was not given.
+
+    `bands` are what scores of earlier forecasts made those of this plan wider or narrower by.
+    """
     if content is None:
         return NOT_RECONCILED
     day = datetime.date.fromisoformat(str(content["end"])[:10])
@@ -56,4 +61,8 @@ def last_reconciled(content: Mapping[str, Any] | None, *, digest: str = "") -> L
     said = (
         f"Drifted by {day.isoformat()}: {', '.join(drifted)}." if drifted else "Every assumption that was seen holds."
     )
-    return LastReconciled(figures=figures, notes=(said,))
+    widths = tuple(
+        f"{each.name}: bands of the forecast are {number(each):.2f} times as wide as its own ({each.source.what})."
+        for each in bands
+    )
+    return LastReconciled(figures=figures, notes=(said, *widths))

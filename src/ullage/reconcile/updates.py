@@ -13,10 +13,11 @@ from ullage.reconcile.expectation import Expectation, ExpectedClass
 from ullage.reconcile.inputs import DriftCause, InputVerdict
 from ullage.reconcile.observed import ObservedInput
 from ullage.reconcile.reconcile import Reconciliation
+from ullage.reconcile.refit import StepRefit
 from ullage.workload.synthetic.model import WEEK_S
 
+_STEPS = "step times: fit them with ullage calibrate to scrapes of the engines (evidence.load_tests)"
 _ELSEWHERE = {
-    DriftCause.STEPS: "step times: fit them with ullage calibrate to scrapes of the engines (evidence.load_tests)",
     DriftCause.READY: "time to ready: give logs of recent starts in evidence.startup_logs",
     DriftCause.PRICES: "prices: give the contract or the list that was paid by in prices",
 }
@@ -33,9 +34,12 @@ class PlanUpdate:
 
 
 def plan_updates(
-    expected: Expectation, found: Reconciliation, *, weeks: float
+    expected: Expectation, found: Reconciliation, *, weeks: float, calibration: str = "calibration.json"
 ) -> tuple[tuple[PlanUpdate, ...], tuple[str, ...]]:
-    """The changes by key, and what has no key. `weeks` are those from the plan to the end of what was observed."""
+    """The changes by key, and what has no key. `weeks` are those from the plan to the end of what was observed.
+
+    `calibration` is the file that step times which were fitted to production are in.
+    """
     drifted = [each for each in found.inputs if each.verdict is InputVerdict.DRIFTED]
     changes = [change for each in expected.classes for change in _of_class(each, found, drifted, weeks)]
     stops = [each for each in drifted if each.name == "stops of a replica"]
@@ -49,7 +53,21 @@ def plan_updates(
     if changes:
         day = found.end[:10]
         changes.insert(0, PlanUpdate(key="dated", old=expected.as_of, new=day, evidence="the end of what was observed"))
+    if any(each.cause is DriftCause.STEPS for each in drifted):
+        changes += [] if found.refit is None else [_steps(found.refit, calibration)]
+        elsewhere += [_STEPS] if found.refit is None else []
     return tuple(changes), tuple(elsewhere)
+
+
+def _steps(refit: StepRefit, calibration: str) -> PlanUpdate:
+    loads = ", ".join(f"{each.rate_rps:.3g}" for each in refit.loads)
+    seen = (
+        f"fitted to {len(refit.loads)} loads of a replica ({loads} req/s): decode steps {refit.decode_ratio:.3g} times "
+        f"as long, prefill {refit.prefill_ratio:.3g} times, known to a factor of {refit.slow_ratio:.3g}"
+    )
+    return PlanUpdate(
+        key="evidence.calibrations", old="what the plan works with", new=f"[{calibration}]", evidence=seen
+    )
 
 
 def _of_class(

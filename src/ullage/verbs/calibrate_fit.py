@@ -234,7 +234,7 @@ def fitted_answer(
     from ullage.service.calibration.document import CalibrationProvenance
     from ullage.service.calibration.next_test import next_test
 
-    cuts, tool = replica.sharding, _TOOL_OF_READER.get(read[0].reader, "vllm")
+    cuts, tool = replica.sharding, _TOOL_OF_READER.get(read[0].reader if read else "", "vllm")
     return Fitted(
         calibration=found.calibration,
         provenance=CalibrationProvenance(

@@ -191,6 +191,7 @@ def _choices(file: PlanFile) -> Mapping[str, Any]:
             sharding=Sharding(
                 tp=each.value("tensor_parallel"), pp=each.value("pipeline_parallel"), ep=each.value("expert_parallel")
             ),
+            version=each.engine_version,
             budget_tokens=each.token_budget,
             drafting=None if each.speculation is None else (each.speculation.method, each.speculation.tokens),
             adapters=None if each.adapters is None else (each.adapters.slots, each.adapters.rank),

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, NotGiven, unknown_name
+from ullage.load.scored_bands import LEDGER_VARIABLE
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ullage.evidence import Assumption
     from ullage.ledger.body import EntryBody
     from ullage.ledger.ledger import Damage, KeptEntry, Ledger
     from ullage.load.changes import Changes
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from ullage.reconcile.score import LastReconciled
     from ullage.verbs.plan_answer import DifferenceAnswer
 
-VARIABLE = "ULLAGE_LEDGER"
 LISTED = 20
 
 
@@ -136,12 +137,12 @@ def ledger_address(given: str | Path | None = None, *, create: bool = False) -> 
     """The ledger that was named, that of the environment, or the user's own; its folder is made where it is created."""
     from ullage.files.whole import make_folder
 
-    said = os.environ.get(VARIABLE, "") if given is None else str(given)
+    said = os.environ.get(LEDGER_VARIABLE, "") if given is None else str(given)
     if said:
         return said
     home = os.environ.get("XDG_DATA_HOME") or (f"{os.environ['HOME']}/.local/share" if "HOME" in os.environ else "")
     if not home:
-        fix = f"Name one with --ledger or {VARIABLE}."
+        fix = f"Name one with --ledger or {LEDGER_VARIABLE}."
         raise InputError(field="ledger", value="", problem="has no place: there is no home folder", fix=fix)
     file = Path(home) / "ullage" / "ledger.sqlite"
     if create:
@@ -199,14 +200,15 @@ def plan_text(source: PlanSource) -> str:
     return read_text(Path(source), fix="Give a plan file.") if isinstance(source, str | Path) else ""
 
 
-def last_of(service: str) -> LastReconciled | NotGiven:
+def last_of(service: str, bands: Sequence[Assumption] = ()) -> LastReconciled | NotGiven:
     """The last reconciliation of a service in the ledger that `ULLAGE_LEDGER` names, as a stage of its next plan.
 
-    Without the variable no ledger is looked at: a plan rests on what it is given.
+    `bands` are what the plan made its forecasts wider or narrower by. Without the variable no ledger is looked at: a
+    plan rests on what it is given.
     """
     from ullage.reconcile.score import last_reconciled
 
-    said = os.environ.get(VARIABLE, "")
+    said = os.environ.get(LEDGER_VARIABLE, "")
     if not said or ("://" not in said and not Path(said).exists()):
         return last_reconciled(None)
     from ullage.ledger.body import EntryKind
@@ -216,7 +218,7 @@ def last_of(service: str) -> LastReconciled | NotGiven:
         newest = found.entries(kind=EntryKind.RECONCILIATION, service=service, most=1)
         if not newest or newest[0].removed_by:
             return last_reconciled(None)
-        return last_reconciled(found.body(newest[0].digest).content, digest=newest[0].digest)
+        return last_reconciled(found.body(newest[0].digest).content, digest=newest[0].digest, bands=bands)
 
 
 def _list(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:

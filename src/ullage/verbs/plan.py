@@ -84,4 +84,5 @@ def plan_spec(
         return refusal(found)
     run.progress(0.98, "risk")
     risk = study(found, map=run.map, jobs=run.jobs) if studied else NOT_STUDIED
-    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=last_of(spec.name))))
+    bands = [each.shape.band for each in spec.demands if each.shape is not None and each.shape.band is not None]
+    return PlanAnswer(**vars(found.followed_by(uncertainty=risk, reconcile=last_of(spec.name, bands))))

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from ullage.execute.run import RunContext
     from ullage.ledger.ledger import Ledger
+    from ullage.load.pool import CurveInputs
     from ullage.reconcile.backtest import PlanBacktest
-    from ullage.reconcile.evaluate import Evaluation
+    from ullage.reconcile.evaluate import Evaluation, ServiceEvaluation
     from ullage.reconcile.expectation import Expectation
     from ullage.reconcile.observation import Observation
     from ullage.reconcile.reconcile import Reconciliation, Tolerances
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReconcileAnswer(VerbAnswer):
-    """A plan held against production, and what its file should say from now on."""
+    """A plan held against production, and what its file should say from now on.
+
+    `calibration` is what `ullage calibrate` would have written, had it been fitted to production as the refit is.
+    """
 
     found: Reconciliation
     updates: tuple[PlanUpdate, ...]
     elsewhere: tuple[str, ...]
     kept_as: str
     diff: str
+    calibration: Mapping[str, Any] | None = None
     backtest: PlanBacktest | None = None
 
     def headlines(self) -> tuple[Headline, ...]:
@@ -83,6 +88,7 @@ def reconcile(
     ledger: str | Path | None = None,
     keep: bool = False,
     backtest: bool = False,
+    calibration: str | Path = "calibration.json",
     tolerances: Tolerances | None = None,
     workers: int | None = None,
     progress: Progress = silent,
@@ -91,7 +97,8 @@ def reconcile(
 
     Production is a Prometheus server, or files of its answers to range queries. `keep` keeps the observation, the
     scores and the reconciliation in the ledger, so that the next ones know of them. `backtest` replays what was
-    observed as if it had been planned week by week.
+    observed as if it had been planned week by week. `calibration` is where the step times that are fitted to production
+    will be written, as the diff of the plan file names it; a file is written by nobody but the caller.
     """
     from ullage.readers.prometheus.settings import read_metric_names
 
@@ -114,7 +121,8 @@ def reconcile(
         if paid is not None:
             seen = _with_paid(seen, Path(paid))
         run.progress(0.6, "causes")
-        found = _answer(given, seen, ledger, keep, tolerances, run)
+        place = _beside(plan, calibration)
+        found = _answer(given, seen, ledger, keep, place, tolerances, run)
         if not backtest:
             return found
         from ullage.reconcile.backtest import backtest_plans
@@ -136,20 +144,29 @@ def production_queries(from_: str, until: str, *, names: str | Path | None = Non
     return queries(read_metric_names(None if names is None else Path(names)), grid)
 
 
+def _beside(plan: str | Path, calibration: str | Path) -> str:
+    """A file as a plan file names it: from the plan's own folder, or as it is where the plan has none."""
+    import os
+
+    path = Path(plan)
+    return os.path.relpath(calibration, path.resolve().parent) if path.is_file() else str(calibration)
+
+
 def _answer(
     given: KeptPlan,
     seen: Observation,
     ledger: str | Path | None,
     keep: bool,
+    calibration: str,
     tolerances: Tolerances | None,
     run: RunContext,
 ) -> ReconcileAnswer:
-    from ullage.files.plan_edit import edited_text, unified_diff
     from ullage.reconcile.reconcile import Tolerances as Limits
     from ullage.reconcile.reconcile import reconcile as hold
     from ullage.reconcile.updates import plan_updates, weeks_between
 
-    evaluation = _evaluation(given, run) if len(given.expected.pools) == 1 else None
+    pools = _pools(given)
+    evaluation = _evaluation(given, pools, run)
     found = hold(
         given.expected,
         seen,
@@ -159,14 +176,79 @@ def _answer(
         record=_record(given.expected.service, ledger),
         tolerances=tolerances or Limits(),
     )
-    updates, elsewhere = plan_updates(given.expected, found, weeks=weeks_between(given.expected, seen.end_s))
-    diff = ""
-    if given.file_text and updates:
-        new = edited_text(given.file_text, [(each.key, each.new) for each in updates], file="plan.yaml")
-        said = [f"{each.key}: {each.old} -> {each.new}: {each.evidence}" for each in updates]
-        diff = unified_diff(given.file_text, new, file="plan.yaml", said=said)
+    fitted = None
+    if evaluation is not None and len(evaluation.pools) == 1:
+        (pool,) = pools.values()
+        run.progress(0.8, "step times")
+        found, fitted = _refitted(given, found, seen, pool, evaluation.pools[0])
+    updates, elsewhere = plan_updates(
+        given.expected, found, weeks=weeks_between(given.expected, seen.end_s), calibration=calibration
+    )
     kept_as = _keep(given, seen, found, ledger) if keep else ""
-    return ReconcileAnswer(found=found, updates=updates, elsewhere=elsewhere, kept_as=kept_as, diff=diff)
+    return ReconcileAnswer(
+        found=found,
+        updates=updates,
+        elsewhere=elsewhere,
+        kept_as=kept_as,
+        diff=_diff(given.file_text, updates),
+        calibration=fitted,
+    )
+
+
+def _diff(text: str, updates: Sequence[PlanUpdate]) -> str:
+    from ullage.files.plan_edit import edited_text, unified_diff
+
+    if not text or not updates:
+        return ""
+    changes = [(each.key, each.new) for each in updates]
+    # A calibration and load tests are not given side by side: the one is a fit to the other.
+    if any(key == "evidence.calibrations" for key, _ in changes) and "load_tests" in text:
+        changes.append(("evidence.load_tests", "[]"))
+    new = edited_text(text, changes, file="plan.yaml")
+    said = [f"{each.key}: {each.old} -> {each.new}: {each.evidence}" for each in updates]
+    return unified_diff(text, new, file="plan.yaml", said=said)
+
+
+def _refitted(
+    given: KeptPlan, found: Reconciliation, seen: Observation, pool: CurveInputs, evaluation: Evaluation
+) -> tuple[Reconciliation, Mapping[str, Any] | None]:
+    """Step times fitted to production, and the document of that fit as `ullage calibrate` writes it."""
+    from ullage.evidence import Source
+    from ullage.reconcile.refit import FitReplica, refit_steps
+    from ullage.service.calibration.evidence import engine_limits
+    from ullage.service.calibration.pool_step import pool_step
+    from ullage.service.calibration.whose import ReplicaUnderTest
+    from ullage.verbs.calibrate_fit import fitted_answer
+
+    memory, day = pool.memory, datetime.date.fromisoformat(found.end[:10])
+    replica = FitReplica(
+        estimate=pool_step(memory),
+        step=pool.step,
+        limits=engine_limits(memory.runtime, memory.kv_tokens),
+        source=Source(what="production", where=found.source, date=day),
+    )
+    made = refit_steps(replica, evaluation, seen, found.drift, seed=given.seed)
+    if made is None:
+        said = "step times fitted to production: no load has both its latencies and enough requests"
+        return replace(found, left_out=(*found.left_out, said)), None
+    refit, fitted = made
+    answer = fitted_answer(
+        fitted,
+        step=replica.estimate,
+        cache=memory.runtime.cache.name,
+        replica=ReplicaUnderTest(
+            model=memory.model,
+            device=memory.device.name,
+            engine=memory.runtime.engine,
+            sharding=memory.runtime.sharding,
+        ),
+        read=(),
+        files=[f"{found.source}, {found.start} to {found.end}"],
+        limits=replica.limits,
+        anomalies=fitted.anomalies,
+        day=day,
+    )
+    return replace(found, refit=refit), answer.to_dict()
 
 
 def _given_plan(plan: str | Path, ledger: str | Path | None, run: RunContext) -> KeptPlan:
@@ -220,18 +302,34 @@ def _of_content(content: Mapping[str, Any], digest: str) -> KeptPlan:
         raise InputError(field="plan", value=digest[:12], problem=problem, fix="Plan and keep it anew.") from None
 
 
-def _evaluation(given: KeptPlan, run: RunContext) -> Evaluation:
-    """The pool of the plan, loaded again from the plan file that was kept; paths in it are of the working folder."""
+def _pools(given: KeptPlan) -> dict[str, CurveInputs]:
+    """The pools of the plan, loaded again from the plan file that was kept; paths in it are of the working folder."""
     from ullage.load.changes import Changes
-    from ullage.load.pool import load_pool
-    from ullage.reconcile.evaluate import Evaluation
+    from ullage.load.pool import load_pools
 
     changes = Changes(traffic_ratio=given.traffic_ratio)
-    pool = load_pool(given.content, as_of=given.as_of, seed=given.seed, changes=changes)
-    if isinstance(pool, Rejection):
-        problem = f"is refused today at {pool.stage}: {pool.reason}"
+    found = load_pools(given.content, as_of=given.as_of, seed=given.seed, changes=changes)
+    if isinstance(found, Rejection):
+        problem = f"is refused today at {found.stage}: {found.reason}"
         raise InputError(field="plan", value=given.digest[:12], problem=problem, fix="Plan it anew.")
-    return Evaluation(given.expected, given.expected.pools[0], pool.bases(given.seed), seed=given.seed, map=run.map)
+    return found
+
+
+def _evaluation(given: KeptPlan, pools: Mapping[str, CurveInputs], run: RunContext) -> ServiceEvaluation | None:
+    """All pools; None where one of them has its prefill and decode apart."""
+    from ullage.reconcile.evaluate import Evaluation, ServiceEvaluation
+
+    expected = given.expected
+    if any(each.name not in pools for each in expected.pools) or any(
+        not any(one.pool == each.name for one in expected.classes) for each in expected.pools
+    ):
+        return None
+    return ServiceEvaluation(
+        [
+            Evaluation(expected, each, pools[each.name].bases(given.seed), seed=given.seed, map=run.map)
+            for each in expected.pools
+        ]
+    )
 
 
 def observed_production(

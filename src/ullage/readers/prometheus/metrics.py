@@ -50,13 +50,15 @@ def _named(kind: SeriesKind, over: str = "sum", **names: str) -> tuple[MetricNam
 
 _COUNTER, _LEVEL, _HISTOGRAM = SeriesKind.COUNTER, SeriesKind.LEVEL, SeriesKind.HISTOGRAM
 _ABORTED = "requests that were aborted are not in it, so that arrivals under overload are too few"
+# Lists of models and probes are read with GET, and are no requests.
+_ASKED = 'handler=~"/v1/.*",method=~"|POST"'
 _FINISHED = "counts requests when they are finished, so that those of a growing backlog come late"
 
 METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
     ObservedQuantity.ARRIVALS: (
         *_named(_COUNTER, dynamo="dynamo_frontend_requests_started_total"),
         *_named(_COUNTER, gateway="inference_objective_request_total inference_model_request_total"),
-        MetricName(name="http_requests_total", engine="vllm", kind=_COUNTER, labels='handler=~"/v1/.*"'),
+        MetricName(name="http_requests_total", engine="vllm", kind=_COUNTER, labels=_ASKED),
         *_named(_COUNTER, tgi="tgi_request_count"),
         *(
             MetricName(name=f"{engine}:time_to_first_token_seconds_count", engine=engine, kind=_COUNTER, caveat=said)
@@ -79,9 +81,7 @@ METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_requests_total",
     ),
     ObservedQuantity.FAILURES: (
-        MetricName(
-            name="http_requests_total", engine="vllm", kind=_COUNTER, labels='handler=~"/v1/.*",status=~"5..|4.."'
-        ),
+        MetricName(name="http_requests_total", engine="vllm", kind=_COUNTER, labels=f'{_ASKED},status=~"5..|4.."'),
         *_named(
             _COUNTER,
             sglang="sglang:num_aborted_requests_total",

@@ -15,6 +15,7 @@ from ullage.reconcile.forecast_scores import WHOLE
 from ullage.reconcile.inputs import InputVerdict
 from ullage.reconcile.observed import ObservedInput
 from ullage.reconcile.reconcile import Reconciliation, ScoreLine
+from ullage.reconcile.refit import StepRefit
 from ullage.reconcile.service_levels import Attained
 from ullage.reconcile.updates import PlanUpdate
 from ullage.report.quantity import counted, show
@@ -41,7 +42,7 @@ def reconcile_page(
     if found.causes is not None:
         parts += [*_causes(found.causes, found.ran_replicas), ""]
     parts += [Text(f"Left out: {each}.", style="dim") for each in found.left_out]
-    parts += [_inputs(found.inputs), "", *_service(found), "", *_forecast(found), ""]
+    parts += [_inputs(found.inputs), "", *_refit(found.refit), *_service(found), "", *_forecast(found), ""]
     parts += [] if backtest is None else [_backtest(backtest), ""]
     parts += _changes(updates, elsewhere)
     notes = plain_table("What the data leaves open", "kind", "quantity", "what")
@@ -119,6 +120,25 @@ def _inputs(rows: Sequence[ObservedInput]) -> Table:
             each.why,
         )
     return table
+
+
+def _refit(found: StepRefit | None) -> list[RenderableType]:
+    if found is None:
+        return []
+    table = plain_table(
+        "Step times fitted to production", "req/s of a replica", "hours", "requests", "fitted", "checked"
+    )
+    for each in found.loads:
+        held = f"{each.held} of {each.checked} percentiles in their buckets" if each.checked else ""
+        table.add_row(
+            f"{each.rate_rps:.3g}", f"{each.hours:.3g}", f"{each.requests:,.0f}", ", ".join(each.fitted), held
+        )
+    line = (
+        f"Decode steps are {found.decode_ratio:.3g} times the plan's, prefill {found.prefill_ratio:.3g} times; at "
+        f"these loads they are known to a factor of {found.slow_ratio:.3g}. --apply writes the calibration "
+        "that a plan reads as evidence.calibrations."
+    )
+    return [table, Text(line), *(Text(f"Note that {each}.") for each in found.disagreements), ""]
 
 
 def _service(found: Reconciliation) -> list[RenderableType]:

@@ -48,7 +48,7 @@ _MOST_STEP = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One measured number: `latency` is ttft, tpot, e2e or rate; `statistic` is mean or a percentile such as p50."""
+    """One measured number: `latency` is ttft, tpot, itl, e2e or rate; `statistic` is mean or a percentile: p50."""
 
     latency: str
     statistic: str
@@ -271,6 +271,8 @@ def _kind(target: Target) -> str:
 
 
 def _kind_of(latency: str) -> str:
+    if latency == "itl":
+        return "tpot"
     return latency if latency in ERROR_SPREADS else "ttft"
 
 

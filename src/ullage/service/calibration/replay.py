@@ -111,7 +111,8 @@ class LoadTestReplay:
 class Replayed:
     """What the simulated test measured, one value a request that was answered.
 
-    `outside_s` is the part of each TTFT that lies outside the engine, which the engine's own metrics do not see.
+    `outside_s` is the part of each TTFT that lies outside the engine, which the engine's own metrics do not see;
+    `queued_s` is how long each waited for the scheduler, `gaps` how many tokens followed the first of each TPOT.
     """
 
     ttft_s: Floats
@@ -121,6 +122,8 @@ class Replayed:
     output_tokens: int
     sent_count: int
     outside_s: Floats | None = None
+    queued_s: Floats | None = None
+    gaps: Floats | None = None
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -133,14 +136,17 @@ class Replayed:
     def statistic(self, latency: str, which: str) -> float:
         """`mean`, or a percentile such as `p50`, of `ttft`, `tpot` or `e2e`; nan where nothing was answered.
 
-        `engine_ttft` is the TTFT without what lies outside the engine.
+        `engine_ttft` is the TTFT without what lies outside the engine; `itl` has a mean alone, over all tokens alike.
         """
+        if latency == "itl" and self.gaps is not None and self.gaps.sum() > 0:
+            return float(np.average(self.tpot_s, weights=self.gaps))
         outside_s = 0.0 if self.outside_s is None else self.outside_s
         values: Floats = {
             "ttft": self.ttft_s,
             "tpot": self.tpot_s,
             "e2e": self.e2e_s,
             "engine_ttft": self.ttft_s - outside_s,
+            "itl": self.tpot_s,
         }[latency]
         if values.size == 0:
             return float("nan")
@@ -182,6 +188,8 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
         output_tokens=int(found.output_tokens.sum()),
         sent_count=int(trial.prompt_tokens.size),
         outside_s=outside_s,
+        queued_s=(found.admitted_s - found.arrival_s)[whole],
+        gaps=gaps[trial.output_tokens[whole] > 1].astype(np.float64),
     )
 
 

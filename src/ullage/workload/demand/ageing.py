@@ -56,8 +56,16 @@ def rate_drift(name: str, past: datetime.timedelta) -> Assumption | None:
     )
 
 
-def drifted_rps(middle_rps: float, planning_rps: float, percentile_fraction: float, drift: Assumption | None) -> float:
+def drifted_rps(
+    middle_rps: float,
+    planning_rps: float,
+    percentile_fraction: float,
+    drift: Assumption | None,
+    band: Assumption | None = None,
+) -> float:
     """A percentile of a rate with what it has drifted by in it, its middle as it was.
+
+    `band` is how wide the bands of earlier forecasts would have had to be, over what they were.
 
     >>> from ullage.evidence import Source
     >>> drift = rate_drift("chat", datetime.timedelta(days=365.25 / 3.0))
@@ -65,8 +73,10 @@ def drifted_rps(middle_rps: float, planning_rps: float, percentile_fraction: flo
     >>> round(math.log(drifted_rps(1.0, own, 0.95, drift)) / NormalDist().inv_cdf(0.95), 4)
     0.2236
     """
-    if drift is None:
+    if drift is None and band is None:
         return planning_rps
+    own = math.log(planning_rps / middle_rps) * (1.0 if band is None else number(band))
+    if drift is None:
+        return middle_rps * math.exp(own)
     score = NormalDist().inv_cdf(percentile_fraction)
-    own = math.log(planning_rps / middle_rps)
     return middle_rps * math.exp(math.copysign(math.hypot(own, score * number(drift)), score))

@@ -227,7 +227,7 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     grown *= 1.0 if event is None else max(1.0, number(event))
     middle_rps = mean_rps * number(peak) * grown
     planning_rps = drifted_rps(
-        middle_rps, middle_rps * math.exp(score * RATE_DEVIATION), number(percentile), shape.drift
+        middle_rps, middle_rps * math.exp(score * RATE_DEVIATION), number(percentile), shape.drift, shape.band
     )
     check_rate(f"demand.{name}.planning_rate", planning_rps)
     planning = Figure(
@@ -239,7 +239,7 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
         + _with_drift(shape),
         inputs=(
             *(stated.mean_rate, peak, growth, horizon, percentile, deviation),
-            *(each for each in (event, shape.drift) if each is not None),
+            *(each for each in (event, *shape.widened) if each is not None),
         ),
     )
     mean = Figure(
@@ -287,12 +287,12 @@ def _from_short_trace(
     planning = Figure(
         name=f"demand.{name}.planning_rate",
         value=drifted_rps(
-            middle_rps, middle_rps * math.exp(score * number(deviation)), number(percentile), shape.drift
+            middle_rps, middle_rps * math.exp(score * number(deviation)), number(percentile), shape.drift, shape.band
         ),
         unit="req/s",
         formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
         + _with_drift(shape),
-        inputs=(logged, peak, growth, horizon, percentile, deviation, *([] if shape.drift is None else [shape.drift])),
+        inputs=(logged, peak, growth, horizon, percentile, deviation, *shape.widened),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
@@ -315,10 +315,12 @@ def _from_trace(stated: StatedClass, found: MeasuredClass, horizon: Assumption, 
     middle_rps = forecast.planning(0.5)
     planning = Figure(
         name=f"demand.{name}.planning_rate",
-        value=drifted_rps(middle_rps, forecast.planning(number(percentile)), number(percentile), shape.drift),
+        value=drifted_rps(
+            middle_rps, forecast.planning(number(percentile)), number(percentile), shape.drift, shape.band
+        ),
         unit="req/s",
         formula=f"the busiest step of the horizon at the percentile, forecast by {forecast.model}{_with_drift(shape)}",
-        inputs=(horizon, percentile, *([] if shape.drift is None else [shape.drift])),
+        inputs=(horizon, percentile, *shape.widened),
         sources=(found.source,),
         # Far above anything on record, it rests on what was assumed of growth and of levels, not on the record.
         own_evidence=_known(shape) if forecast.defensible(number(percentile)) else Evidence.ASSUMED,
@@ -350,7 +352,8 @@ def _known(shape: StatedShape) -> Evidence:
 
 
 def _with_drift(shape: StatedShape) -> str:
-    return "" if shape.drift is None else ", the deviation with what it has drifted by in squares"
+    scored = "" if shape.band is None else ", the deviation times what scores of earlier forecasts ask for"
+    return scored if shape.drift is None else f"{scored}, the deviation with what it has drifted by in squares"
 
 
 def _traffic(

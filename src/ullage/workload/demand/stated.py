@@ -35,7 +35,8 @@ class StatedShape:
     `model` is a whole synthetic model of the class, with its own source in `model_source`. `prompt` and `output` map
     percentiles, as fractions, to tokens. `events` are ratios of demand during planned events inside the horizon.
     `cached` is the share of prompt tokens that a prefix cache holds. `drift` is what the rate may have drifted by since
-    it was past its maximum age; `has_old_lengths` says that a trace's lengths are past theirs.
+    it was past its maximum age; `has_old_lengths` says that a trace's lengths are past theirs. `band` is how wide the
+    bands of earlier forecasts of the class would have had to be, over what they were.
     """
 
     model: ClassModel | None = None
@@ -50,6 +51,7 @@ class StatedShape:
     users: StatedUsers | None = None
     drift: Assumption | None = None
     has_old_lengths: bool = False
+    band: Assumption | None = None
 
     def __post_init__(self) -> None:
         if self.peak_hour is not None and float(self.peak_hour.value) < 1.0:
@@ -66,6 +68,11 @@ class StatedShape:
                 problem="leaves no traffic after a week",
                 fix="Give a share above -100%, for example -2%.",
             )
+
+    @property
+    def widened(self) -> tuple[Assumption, ...]:
+        """What makes the band of its rate another than the forecast's own."""
+        return tuple(each for each in (self.drift, self.band) if each is not None)
 
     @property
     def lengths(self) -> dict[str, tuple[Assumption, ...]]:
