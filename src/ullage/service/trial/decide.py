@@ -29,7 +29,7 @@ from ullage.service.trial.quantile import CONFIDENCE_FRACTION, half_widths, pool
 from ullage.service.trial.stability import Instability, instability
 from ullage.service.trial.strata import Strata, allocated, strata_of
 from ullage.service.trial.trial import Trial
-from ullage.service.trial.window import Probe, Window, error_budget, window
+from ullage.service.trial.window import Probe, Window, criterion, error_budget, window
 from ullage.simulate.statistics import Interval, t_quantile
 from ullage.workload.classes import Metric, RequestClass
 
@@ -48,9 +48,10 @@ _UNSURE = 1e-6
 # is hopeless.
 _HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 4.0
 # Where so small a part of a replica would turn the answer, and at most so much of what is allowed, a pool stands on the
-# edge: the windows that would tell on which side cost more than knowing it is worth. What is missed grows about eight
-# times as fast as the load.
-_EDGE_PART, _MOST_EDGE, _STEEPNESS = 0.25, 1 / 15, 8.0
+# edge: the windows that would tell on which side cost more than knowing it is worth.
+_EDGE_PART, _MOST_EDGE = 0.25, 1 / 15
+# What is missed grows about so many times as fast as the load does.
+STEEPNESS = 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
@@ -190,7 +191,7 @@ class Sample:
     ) -> tuple[Interval | None, ...]:
         """Percentiles of all requests of the load, with intervals that cover what another seed would find."""
         return pooled_quantiles(
-            [one.histograms[request_class.name][metric] for one in self.each],
+            [one.histograms[request_class.name][metric].whole for one in self.each],
             fractions,
             weights=self.each_weight,
             strata=[len(part) for part in self.windows],
@@ -447,7 +448,7 @@ def is_on_edge(found: Decision, replicas: int) -> bool:
     """
     if found.instability is not None:
         return False
-    width = min(_MOST_EDGE, _EDGE_PART * _STEEPNESS / replicas)
+    width = min(_MOST_EDGE, _EDGE_PART * STEEPNESS / replicas)
     most = max((each.sure_use_fraction for each in found.judged), default=0.0)
     least = max((2.0 * each.use_fraction - each.sure_use_fraction for each in found.judged), default=0.0)
     return 1.0 - width < least and most < 1.0 + width
@@ -489,7 +490,7 @@ def _criteria(trial: Trial) -> Iterator[tuple[str, float]]:
     for each in trial.classes:
         yield error_budget(each.name), trial.allowed_error_fraction(each.name)
         for slo in each.slos:
-            yield f"{each.name} {slo.name}", 1.0 - slo.percentile_fraction
+            yield criterion(each.name, slo), 1.0 - slo.percentile_fraction
 
 
 def criteria_names(trial: Trial) -> tuple[str, ...]:
