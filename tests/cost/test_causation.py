@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ullage.cost.attribution.attribution import best_rule, distances_from_causation, rule_weights
 from ullage.cost.attribution.causation import MOST_PARTIES, causation
 from ullage.cost.attribution.usage import GroupUse
-from ullage.planning.billing.caused import between_replicas
+from ullage.planning.billing.caused import between_replicas, pool_steepness, told_replicas
 from ullage.service.trial.decide import Decision, Judged, Sample
 from ullage.service.trial.search import LeastReplicas
 
@@ -45,14 +45,32 @@ def test_a_strict_party_causes_what_its_limits_make_necessary() -> None:
     assert found.caused == pytest.approx({"s": 9.0, "m": 2.0})
 
 
+def decision(used: float) -> Decision:
+    judged = Judged(name="x", missed_fraction=used * 0.05, error_fraction=0.001, allowed_fraction=0.05)
+    sample = Sample(weights=(1.0,), windows=((),), candidates=1)
+    return Decision(rate_rps=1.0, judged=(judged,), sample=sample, is_decided=True, instability=None)
+
+
+@pytest.mark.parametrize("start", [16, 20, 25])
+def test_many_replicas_are_told_from_a_number_near_them(start: int) -> None:
+    """What is missed falls with the sixth power of the number, and 20.3 would use all that is allowed."""
+    tried: list[int] = []
+
+    def at(replicas: int) -> Decision:
+        tried.append(replicas)
+        return decision((20.3 / replicas) ** 6.0)
+
+    sized = LeastReplicas(replicas=21, low_replicas=21, at=at(21), below=at(20), tested_replicas=21, tested_rps=1.0)
+    steepness = pool_steepness(sized)
+    assert steepness == pytest.approx(6.0)
+    tried.clear()
+    assert told_replicas(at, start, steepness) == pytest.approx(20.3)
+    assert len(tried) <= 2
+    assert told_replicas(at, 6, steepness) is None, "few are looked for one by one"
+
+
 def test_a_part_of_a_replica_is_told_by_what_is_left_over() -> None:
     """Halfway between what is enough and what is not, half a replica is spare."""
-
-    def decision(used: float) -> Decision:
-        judged = Judged(name="x", missed_fraction=used * 0.05, error_fraction=0.001, allowed_fraction=0.05)
-        sample = Sample(weights=(1.0,), windows=((),), candidates=1)
-        return Decision(rate_rps=1.0, judged=(judged,), sample=sample, is_decided=True, instability=None)
-
     enough, less = decision(1 / math.e), decision(math.e)
     found = LeastReplicas(
         replicas=8, low_replicas=8, at=enough, below=less, tested_replicas=8, tested_rps=1.0, step_replicas=1

@@ -255,7 +255,7 @@ def _canary(steady: SteadyFleet, demand: Demand, given: Rollout, rollout: Rollou
     if given.strategy.value != "canary":
         return {}
     windows = steady.size.conservative.at.sample.each
-    times = [by_metric[Metric.TPOT] for one in windows for by_metric in one.histograms.values()]
+    times = [by_metric[Metric.TPOT].whole for one in windows for by_metric in one.histograms.values()]
     return canary_figures(
         given.canary,
         demand.figures["demand.planning_rate"],

@@ -21,7 +21,7 @@ from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import SAMPLES, Tally, Window, error_budget
-from ullage.simulate.histogram import LogHistogram
+from ullage.simulate.histogram import KeptHistogram, LogHistogram
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import ItlCount
@@ -97,7 +97,10 @@ def both_window(pools: SplitPools, trial: Trial, rate_rps: float, seed: int) -> 
         drift=_moved(served, traffic, trial),
         tallies=tallies,
         histograms={
-            name: {metric: LogHistogram.of(values[np.isfinite(values)], bins=bins) for metric, values in each.items()}
+            name: {
+                metric: KeptHistogram.of(LogHistogram.of(values[np.isfinite(values)], bins=bins))
+                for metric, values in each.items()
+            }
             for name, each in spent_s.items()
         },
         mean_e2e_s=float(served.e2e_s[done].mean()) if done.size else 0.0,

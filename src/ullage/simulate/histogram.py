@@ -61,6 +61,27 @@ class LogHistogram:
         return LogHistogram(counts=counts)
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeptHistogram:
+    """The bins of a histogram that are not empty. Whole ones of fifty classes are 8 MB, and a plan keeps a thousand."""
+
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    bins: int
+
+    @staticmethod
+    def of(given: LogHistogram) -> KeptHistogram:
+        # Of truths numpy finds the places three times as fast as of numbers.
+        places = given.counts.astype(np.bool_).nonzero()[0]
+        return KeptHistogram(places=places, counts=given.counts[places], bins=given.counts.size)
+
+    @property
+    def whole(self) -> LogHistogram:
+        counts = np.zeros(self.bins, np.int64)
+        counts[self.places] = self.counts
+        return LogHistogram(counts=counts)
+
+
 @functools.lru_cache(maxsize=16)
 def bin_edges_s(bins: int) -> NDArray[np.float64]:
     """Where bins begin and end: 128 of one unit (2**20 ps), then 128 to every octave."""

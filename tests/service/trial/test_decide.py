@@ -21,9 +21,11 @@ from ullage.service.trial.decide import (
     Beside,
     Decision,
     Effort,
+    Judged,
     Sample,
     decide,
     decide_beside,
+    is_on_edge,
     judge,
     sampled,
     scout_windows,
@@ -31,6 +33,7 @@ from ullage.service.trial.decide import (
 from ullage.service.trial.stability import Drift
 from ullage.service.trial.strata import strata_of
 from ullage.service.trial.window import Tally, Window, error_budget, window
+from ullage.simulate.statistics import Interval
 
 # ---- estimates over strata, on a population whose share is known ----------------------------------------------
 
@@ -148,6 +151,37 @@ def test_strata_tell_more_than_as_many_windows_at_random() -> None:
 
     stratified = np.std([drawn(population, rng).judged({"slo": 0.05})[0].missed_fraction for _ in range(300)])
     assert stratified < 0.8 * np.std([at_random() for _ in range(300)])
+
+
+def test_the_interval_of_a_mean_covers_other_seeds_where_half_of_all_windows_are_two() -> None:
+    """Windows of every stratum differ alike; most of the error is that of the lightest, of which there are two."""
+    rng, counts = np.random.default_rng(5), (6, 5, 4, 3, 2)
+
+    def found() -> Interval:
+        parts = tuple(tuple(made_up(1000.0, each) for each in rng.normal(50.0, 5.0, count)) for count in counts)
+        return Sample(weights=WEIGHTS, windows=parts, candidates=1024).mean(lambda one: one.mean_e2e_s)
+
+    pairs = [(found(), found().value) for _ in range(400)]
+    covered = sum(each.low <= value <= each.high for each, value in pairs) / len(pairs)
+    assert 0.91 < covered < 0.99, covered
+
+
+def edge_of(missed_fraction: float, error_fraction: float, replicas: int) -> bool:
+    judged = (
+        Judged(name="slo", missed_fraction=missed_fraction, error_fraction=error_fraction, allowed_fraction=0.05),
+        Judged(name="other", missed_fraction=0.01, error_fraction=0.001, allowed_fraction=0.05),
+    )
+    sample = drawn(candidates(np.random.default_rng(0)), np.random.default_rng(0))
+    found = Decision(rate_rps=1.0, judged=judged, sample=sample, is_decided=False, instability=None)
+    return is_on_edge(found, replicas)
+
+
+def test_a_pool_stands_on_the_edge_where_a_part_of_a_replica_turns_the_answer() -> None:
+    assert edge_of(0.0500, 0.0010, 30), "known to lie within a fifteenth of what is allowed"
+    assert not edge_of(0.0500, 0.0010, 120), "which is half a replica of so many"
+    assert not edge_of(0.0500, 0.0020, 30), "too few windows to say so"
+    assert not edge_of(0.0470, 0.0010, 30), "more windows may decide"
+    assert not edge_of(0.0500, 0.0020, 1), "no wider for a small pool"
 
 
 def test_a_stratum_that_was_not_hurt_yet_is_not_taken_for_safe() -> None:

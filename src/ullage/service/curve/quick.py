@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ullage.service.trial.bases import Bases
-from ullage.service.trial.decide import Decision, judge, sampled
+from ullage.service.trial.decide import STEEPNESS, Decision, judge, sampled
 from ullage.service.trial.mix import LoadAt, MixLoad
 from ullage.service.trial.search import RARE_REQUESTS, likely_replicas, rare_traffic
 from ullage.service.trial.strata import Strata
@@ -34,8 +34,6 @@ _MOST_TRIES = 4
 # Between two loads so close a straight line is as good as another try.
 _NEAR = 1.08
 _FIRST_FRACTION = 0.9
-# The excess grows about so many times as fast as the load does.
-_STEEPNESS = 8.0
 # How far off the answer was on settings that were decided as well, and where no load between two was found.
 _OFF_FRACTION, _FAR_OFF_FRACTION = 0.15, 0.35
 _CLOSE = 1.25
@@ -122,7 +120,7 @@ class _Bracketed:
         """Where a straight line through the two meets what is allowed; from one side as far as the excess says."""
         if self.low is None or self.high is None:
             only = _known(self.low or self.high)
-            return float(only.rate_rps * math.exp(-only.excess / _STEEPNESS))
+            return float(only.rate_rps * math.exp(-only.excess / STEEPNESS))
         low, high = self.low, self.high
         part = -low.excess / (high.excess - low.excess) if high.excess > low.excess else 0.0
         return float(low.rate_rps * (high.rate_rps / low.rate_rps) ** part)
@@ -176,7 +174,7 @@ def _bracket(
             load_rps = low.rate_rps * (high.rate_rps / low.rate_rps) ** part
         else:
             # Farther every time until both sides are known.
-            step = math.exp(min(max(abs(found.excess), 0.1) * stride / _STEEPNESS, 0.9))
+            step = math.exp(min(max(abs(found.excess), 0.1) * stride / STEEPNESS, 0.9))
             load_rps, stride = (load_rps / step if found.excess > 0.0 else load_rps * step), 2.0 * stride
     return low, high
 

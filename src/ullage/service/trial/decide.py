@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.service.trial.quantile import pooled_quantiles
+from ullage.service.trial.quantile import CONFIDENCE_FRACTION, half_widths, pooled_quantiles
 from ullage.service.trial.stability import Instability, instability
 from ullage.service.trial.strata import Strata, allocated, strata_of
 from ullage.service.trial.trial import Trial
-from ullage.service.trial.window import Probe, Window, error_budget, window
+from ullage.service.trial.window import Probe, Window, criterion, error_budget, window
 from ullage.simulate.statistics import Interval, t_quantile
 from ullage.workload.classes import Metric, RequestClass
 
@@ -40,14 +40,18 @@ DECIDED_ERRORS = 2.33
 # rare a mistake takes the place of the normal's, with as many degrees of freedom as windows beyond one a stratum.
 _EARLY_FRACTION = 0.995
 _EARLY_LOOKS = (0.4, 0.65)
-CONFIDENCE_FRACTION = 0.95
 # An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
 MOST_EXCESS = 3.0
 # What is not sure counts as violated, by so little.
 _UNSURE = 1e-6
 # From so many windows on an error is known well enough to forecast how many a decision takes; many times the budget
 # is hopeless.
-_HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 8.0
+_HOPELESS_WINDOWS, _HOPELESS_RATIO = 48, 4.0
+# Where so small a part of a replica would turn the answer, and at most so much of what is allowed, a pool stands on the
+# edge: the windows that would tell on which side cost more than knowing it is worth.
+_EDGE_PART, _MOST_EDGE = 0.25, 1 / 15
+# What is missed grows about so many times as fast as the load does.
+STEEPNESS = 8.0
 # A window is hurt where it misses twice as much as most, and a hundredth at least.
 _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
@@ -153,14 +157,9 @@ class Sample:
         """The mean over all windows of the load, with an interval that covers what another seed would find."""
         parts = [np.array([read(one) for one in part], np.float64) for part in self.windows]
         value = float(sum(weight * part.mean() for weight, part in zip(self.weights, parts, strict=True)))
-        error = float(self._error([(part - value)[None, :] for part in parts])[0])
-        half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, max(self.count - 1, 1)) * error
-        return Interval(
-            value=value,
-            low=value - math.sqrt(2.0) * half,
-            high=value + math.sqrt(2.0) * half,
-            confidence_fraction=CONFIDENCE_FRACTION,
-        )
+        residuals = [(part - value)[None, :] for part in parts]
+        half = float(half_widths(residuals, self.weights, candidates=self.candidates)[0])
+        return Interval(value=value, low=value - half, high=value + half, confidence_fraction=CONFIDENCE_FRACTION)
 
     def judged(self, criteria: Mapping[str, float]) -> tuple[Judged, ...]:
         """The share of requests that missed each SLO or error budget, over all windows of the load.
@@ -192,7 +191,7 @@ class Sample:
     ) -> tuple[Interval | None, ...]:
         """Percentiles of all requests of the load, with intervals that cover what another seed would find."""
         return pooled_quantiles(
-            [one.histograms[request_class.name][metric] for one in self.each],
+            [one.histograms[request_class.name][metric].whole for one in self.each],
             fractions,
             weights=self.each_weight,
             strata=[len(part) for part in self.windows],
@@ -217,11 +216,11 @@ class Sample:
         )
         return found
 
-    def _error(self, residuals: Sequence[Floats], hidden: Sequence[Floats] | None = None) -> Floats:
+    def _error(self, residuals: Sequence[Floats], hidden: Sequence[Floats]) -> Floats:
         """Of every row of residuals, the standard error of their weighted sum over strata."""
         own, between = np.zeros(1), np.zeros(1)
-        for place, (weight, part) in enumerate(zip(self.weights, residuals, strict=True)):
-            variance = _variance(part) if hidden is None else np.maximum(_variance(part), hidden[place])
+        for weight, part, least in zip(self.weights, residuals, hidden, strict=True):
+            variance = np.maximum(_variance(part), least)
             own = own + weight**2 * variance / part.shape[1]
             between = between + weight * part.mean(axis=1) ** 2
         return np.sqrt(own + between / self.candidates)
@@ -346,6 +345,8 @@ def decide(
         found = judge(trial, rate_rps, sample)
         if found.is_decided or sample.count >= min(most, strata.candidates) or _is_hopeless(found, most):
             return found
+        if in_passing and is_on_edge(found, trial.replicas):
+            return found
         more = min(most, math.ceil(effort.growth_ratio * sample.count)) - sample.count
         counts = allocated(strata, _worst_spreads(found), counts, more)
 
@@ -440,6 +441,19 @@ def _is_hopeless(found: Decision, most: int) -> bool:
     return needed > (most if least < 0.0 else _HOPELESS_RATIO * most)
 
 
+def is_on_edge(found: Decision, replicas: int) -> bool:
+    """Whether what is used of what is allowed surely lies within a part of a replica's worth of all of it.
+
+    A search then takes the number as undecided, as it would after many more windows.
+    """
+    if found.instability is not None:
+        return False
+    width = min(_MOST_EDGE, _EDGE_PART * STEEPNESS / replicas)
+    most = max((each.sure_use_fraction for each in found.judged), default=0.0)
+    least = max((2.0 * each.use_fraction - each.sure_use_fraction for each in found.judged), default=0.0)
+    return 1.0 - width < least and most < 1.0 + width
+
+
 def sampled(
     trial: Trial,
     rate_rps: float,
@@ -476,7 +490,7 @@ def _criteria(trial: Trial) -> Iterator[tuple[str, float]]:
     for each in trial.classes:
         yield error_budget(each.name), trial.allowed_error_fraction(each.name)
         for slo in each.slos:
-            yield f"{each.name} {slo.name}", 1.0 - slo.percentile_fraction
+            yield criterion(each.name, slo), 1.0 - slo.percentile_fraction
 
 
 def criteria_names(trial: Trial) -> tuple[str, ...]:

@@ -6,6 +6,11 @@ They are not independent inside a window, so the interval comes from the windows
 n_i requests within x, the pooled share is F(x) = sum w_i c_i / sum w_i n_i, and the residuals c_i - F(x) n_i, stratum
 by stratum, give its standard error (a ratio estimate). The interval of the percentile holds every x at which F(x) is
 within Student's t errors of the fraction, root two times over: two seeds both have noise.
+
+Half of all windows are one stratum of which two may be simulated, and how far two lie apart says little of how far
+others do. A stratum's spread is therefore told together with that of the heavier strata next to it, which differ no
+less, until LEAST_FREEDOM degrees of freedom stand behind it; Student's t has as many as the spreads together
+(Satterthwaite).
 """
 
 from __future__ import annotations
@@ -22,6 +27,8 @@ from ullage.simulate.statistics import Interval, t_quantile
 CONFIDENCE_FRACTION = 0.95
 # Two answers of independent experiments differ by root two times the error of one.
 REPEAT_RATIO = math.sqrt(2.0)
+LEAST_FREEDOM = 5
+_MOST_FREEDOM = 30
 
 Floats = NDArray[np.float64]
 
@@ -48,8 +55,9 @@ def pooled_quantiles(
     sent = within[:, -1]
     total = float(weight @ sent)
     share = weight @ within / total
-    error = _error(within - share[None, :] * sent[:, None], weight, strata or (len(runs),)) / total
-    half = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, len(runs) - 1) * error * REPEAT_RATIO
+    ends = np.cumsum(strata or (len(runs),))[:-1]
+    residuals = np.split((within - share[None, :] * sent[:, None]).T, ends, axis=1)
+    half = half_widths(residuals, [float(each.sum()) for each in np.split(weight, ends)]) / total
     middles = bin_middles_s(counts.shape[1])[first : last + 1]
     above, below = share + half, share - half
 
@@ -65,16 +73,38 @@ def pooled_quantiles(
     return tuple(interval(each) for each in fractions)
 
 
-def _error(residuals: Floats, weight: Floats, strata: Sequence[int]) -> Floats:
-    """The standard error of a weighted sum over strata, at every latency."""
-    squared = np.zeros(residuals.shape[1])
-    begin = 0
-    for count in strata:
-        part, own = residuals[begin : begin + count], float(weight[begin : begin + count].sum())
-        if count > 1:
-            squared += own**2 * part.var(axis=0, ddof=1) / count
-        begin += count
-    return np.sqrt(squared)
+def half_widths(parts: Sequence[Floats], weights: Sequence[float], *, candidates: float = math.inf) -> Floats:
+    """Of every row, half the interval of its weighted sum over strata: what another seed finds lies within it.
+
+    `parts` have a row for each figure and a column for each window of a stratum, heaviest stratum first; `candidates`
+    are the windows that the strata's weights were told by.
+    """
+    squares = [np.square(part - part.mean(axis=1, keepdims=True)).sum(axis=1) for part in parts]
+    own, certain = np.zeros(len(squares[0])), np.zeros(len(squares[0]))
+    for place, (weight, part) in enumerate(zip(weights, parts, strict=True)):
+        first, freedom = place, part.shape[1] - 1
+        while first > 0 and freedom < LEAST_FREEDOM:
+            first -= 1
+            freedom += parts[first].shape[1] - 1
+        if freedom > 0:
+            error = weight**2 * np.sum(squares[first : place + 1], axis=0) / freedom / part.shape[1]
+            own, certain = own + error, certain + error**2 / freedom
+    between = np.sum([w * part.mean(axis=1) ** 2 for w, part in zip(weights, parts, strict=True)], axis=0) / candidates
+    whole = own + between
+    freedoms = np.full(len(whole), float(_MOST_FREEDOM))
+    np.divide(whole**2, certain, out=freedoms, where=certain > 0.0)
+    found: Floats = _t_quantiles(freedoms) * np.sqrt(whole) * REPEAT_RATIO
+    return found
+
+
+def _t_quantiles(freedoms: Floats) -> Floats:
+    """Student's t at the confidence, for whole degrees of freedom; more than thirty differ by little."""
+    floors = np.clip(freedoms, 1.0, _MOST_FREEDOM).astype(np.int64)
+    by_freedom = np.zeros(_MOST_FREEDOM + 1)
+    for each in np.unique(floors).tolist():
+        by_freedom[each] = t_quantile(0.5 + CONFIDENCE_FRACTION / 2, each)
+    found: Floats = by_freedom[floors]
+    return found
 
 
 def _first_at_least(shares: Floats, fraction: float) -> int:

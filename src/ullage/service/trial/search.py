@@ -23,6 +23,7 @@ from ullage.service.trial.decide import (
     FULL,
     MOST_EXCESS,
     SCOUT,
+    STEEPNESS,
     Beside,
     Decision,
     Effort,
@@ -41,8 +42,8 @@ from ullage.simulate.statistics import Interval
 # Steps of the grid in one saturation: the answer is at most one step, 0.8 % of saturation, too low.
 STEPS = 128
 MOST_DOUBLINGS = 4
-# The excess grows about so many times as fast as the load does; less than the second of it is not acted upon.
-_STEEPNESS, _LEAST_EXCESS = 8.0, 0.05
+# Less than this of an excess is not acted upon.
+_LEAST_EXCESS = 0.05
 # Scouts are few: an excess below this is as near as they can tell.
 _SCOUTED_EXCESS = 0.15
 # Most mixes meet their SLOs up to about so much of saturation.
@@ -198,7 +199,7 @@ def last_passing(
         low, high = (low, (look, found)) if found > 0.0 else ((look, found), high)
         if high[0] > most or low[0] == least:
             # One side only: as far as the excess says, farther every time.
-            move = math.ceil(stride * abs(look) * max(abs(found), _LEAST_EXCESS) / _STEEPNESS)
+            move = math.ceil(stride * abs(look) * max(abs(found), _LEAST_EXCESS) / STEEPNESS)
             look, stride = (look - move if found > 0.0 else look + move), 2.0 * stride
         else:
             slow, width = high[0] - low[0] > width / 2, high[0] - low[0]
@@ -363,7 +364,7 @@ def _ends(near: int, *, is_coarse: bool, is_beside: bool) -> dict[str, float]:
     less than the next would cost is the least.
     """
     found = {"line_fraction": _LINE_FRACTION} if is_coarse or is_beside else {}
-    return {**found, "enough_excess": _ENOUGH_PART * _STEEPNESS / abs(near)} if is_coarse else found
+    return {**found, "enough_excess": _ENOUGH_PART * STEEPNESS / abs(near)} if is_coarse else found
 
 
 def _around(known: dict[int, Decision], found: int, grain: int, excess: Callable[[Decision], float]) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from ullage.service.trial.mix import LoadAt
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import WINDOW_S, Trial, play, requests_of
 from ullage.simulate.fleet import Fleet
-from ullage.simulate.histogram import LogHistogram, bin_edges_s
+from ullage.simulate.histogram import KeptHistogram, LogHistogram, bin_edges_s
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.simulate.outcome import Counts, Outcome, Series
 from ullage.workload.classes import Metric, Slo
@@ -45,7 +45,7 @@ class Window:
     rate_rps: float
     drift: Drift
     tallies: Mapping[str, Tally]
-    histograms: Mapping[str, Mapping[Metric, LogHistogram]]
+    histograms: Mapping[str, Mapping[Metric, KeptHistogram]]
     mean_e2e_s: float
     service_s: float
     queue_age_s: float
@@ -76,7 +76,7 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
 
 
 # A plan asks for some hundred windows more than once, and a plan of several pools for those of one pool in another; the
-# oldest are forgotten first. So many windows of one class are some 300 MB.
+# oldest are forgotten first. So many windows of one class are some 50 MB.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
 _MOST_KNOWN = 3072
 
@@ -86,7 +86,7 @@ def _renamed(known: Window, trial: Trial, new_names: Mapping[str, str]) -> Windo
     judged = [
         name
         for each in trial.classes
-        for name in (error_budget(each.name), *(f"{each.name} {slo.name}" for slo in each.slos))
+        for name in (error_budget(each.name), *(criterion(each.name, slo) for slo in each.slos))
     ]
     return replace(
         known,
@@ -121,7 +121,7 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
         rate_rps=rate_rps,
         drift=moved,
         tallies=_tallies(trial, outcome, by_class),
-        histograms=by_class,
+        histograms={name: _kept(each) for name, each in by_class.items()},
         mean_e2e_s=_or_zero(total.e2e.mean_s),
         service_s=max(0.0, _or_zero(total.e2e.mean_s) - _or_zero(total.queue.mean_s)),
         queue_age_s=_or_zero(total.queue.quantile_s(0.95)),
@@ -139,9 +139,20 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
     )
 
 
+def _kept(by_metric: Mapping[Metric, LogHistogram]) -> dict[Metric, KeptHistogram]:
+    """Copies: the histograms themselves hold on to all memory of their run."""
+    return {metric: KeptHistogram.of(each) for metric, each in by_metric.items()}
+
+
 def error_budget(class_name: str) -> str:
     """What the error budget of a class is called among what a load can violate."""
     return f"{class_name} error budget"
+
+
+@functools.lru_cache(maxsize=2048)
+def criterion(class_name: str, slo: Slo) -> str:
+    """What an SLO of a class is called among them; many windows ask for the same few."""
+    return f"{class_name} {slo.name}"
 
 
 def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metric, LogHistogram]]) -> dict[str, Tally]:
@@ -157,7 +168,7 @@ def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metr
             met = _within(histogram, slo.limit_s)
             # A first token counts where it came, even if its request was lost later.
             sent = max(total, float(counts.requests)) if slo.metric is Metric.TTFT else total + lost
-            found[f"{each.name} {slo.name}"] = Tally(sent_count=sent, missed_count=sent - met)
+            found[criterion(each.name, slo)] = Tally(sent_count=sent, missed_count=sent - met)
     return found
 
 
