@@ -38,8 +38,8 @@ MUTANTS = {
     ),
     "the tie goes to the higher replica": ("takes = theirs < best + (p & 1)", "takes = theirs < best + 1 - (p & 1)"),
     "a preemption does not hold back admission": (
-        "if replica.waiting > 0 and not preempted:",
-        "if replica.waiting > 0:",
+        "if replica.waiting > 0 and not preempted and",
+        "if replica.waiting > 0 and",
     ),
     "a step after a preemption is planned too far": (
         "    if preempted:\n        steps = 1",
@@ -189,7 +189,7 @@ PREFIX_MUTANTS = {
         "return min(matched_blocks(w, replica, i), (target - 1) >> shift) << shift",
         "return min(matched_blocks(w, replica, i), target >> shift) << shift",
     ),
-    "blocks that others hold take memory again": ("if used + grown > blocks + held:", "if used + grown > blocks:"),
+    "blocks that others hold take memory again": ("refused = used + grown > blocks + held", "refused = used + grown > blocks"),
     "blocks that are let go of are lost": ("replica.shared_blocks += row.blocks", "replica.shared_blocks += 0"),
     "what was used last goes first": ("n = replica.oldest\n        row", "n = replica.newest\n        row"),
     "answers are not kept": ("                keep_answer(w, replica, i)\n", ""),
