@@ -26,13 +26,13 @@ The rules that are easy to miss:
 - `POLICY` says what must fit before the head of the queue is let in; an engine on which nothing runs asks only for its
   first tokens.
   - PRESENT_NEED (vLLM): the blocks of its first tokens.
-  - NEW_TOKEN_RATIO (SGLang 0.5.9): also, with strictly more room than that, its whole prompt and its longest answer, and
-    what running answers may still come to: all of it where the prefill ends in this step, else the new-token ratio of
-    it. The ratio falls in every step of decodes alone and begins anew when the engine is idle. After a refusal the
-    queue is not looked at until a running request has left or a prefill is under way. Out of blocks the request with
-    the fewest output tokens is retracted (of several the longest prompt, then the last admitted; with speculation
-    always the last admitted), goes to the end of the queue, and the ratio is estimated from those that still decode.
-  - NO_EVICT and MAX_UTILIZATION (TensorRT-LLM 1.0): a prefill has the blocks of its whole prompt from the first step
+  - NEW_TOKEN_RATIO (SGLang 0.5.9): also, with room to spare, its whole prompt and its longest answer, and what running
+    answers may still come to: all of it where the prefill ends in this step, else the new-token ratio of it. The ratio
+    falls in every step of decodes alone and begins anew when the engine is idle. After a refusal the queue is not
+    looked at until a running request has left or a prefill is under way. Out of blocks the request with the fewest
+    output tokens is retracted (of several the longest prompt, then the last admitted; with speculation always the last
+    admitted), goes to the end of the queue, and the ratio is estimated from those that still decode.
+  - NO_EVICT and MAX_UTILIZATION (TensorRT-LLM 1.x): a prefill has the blocks of its whole prompt from the first step
     on. NO_EVICT also asks that the longest answers of all that run fit at once, so that none is ever preempted.
 - What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
   outside event at some time can depend on a boundary at that time.
@@ -205,12 +205,13 @@ class ReferenceReplica:
         if self.policy == k.NEW_TOKEN_RATIO:
             clip = self.engine[EngineField.CLIP_TOKENS]
             found = max(0, self.blocks(request.cached) - held)
-            free = (self.engine[EngineField.BLOCKS] - self.blocks_used() - found) << self.engine[EngineField.BLOCK_SHIFT]
+            free = self.engine[EngineField.BLOCKS] - self.blocks_used() - found
+            room = free << self.engine[EngineField.BLOCK_SHIFT] << k.RATIO_SHIFT
             needed = request.target - request.cached + min(request.limit - request.emitted, clip)
             at_ratio = sum(min(each.limit - each.emitted, clip) for each in self.running if each.decoding)
             ends = [each for each in self.running if not each.decoding and each.scheduled]
             whole = sum(min(each.limit, clip) for each in ends if each.computed == each.target)
-            return ((needed + whole) << k.RATIO_SHIFT) + at_ratio * self.ratio < free << k.RATIO_SHIFT
+            return ((needed + whole) << k.RATIO_SHIFT) + at_ratio * self.ratio < room
         return True
 
     def looks_at_queue(self) -> bool:
@@ -225,6 +226,7 @@ class ReferenceReplica:
     def decay_ratio(self) -> None:
         engine = self.engine
         self.ratio = max(engine[EngineField.RATIO_LEAST], self.ratio - engine[EngineField.RATIO_DECAY])
+
     def there(self) -> set[Block]:
         return self.held | set(self.kept)
 
@@ -321,7 +323,10 @@ class Reference:
         engines = problem.engines.tolist()
         self.replicas = [
             ReferenceReplica(
-                index=r, type=kind, engine=engines[kind], state=k.READY if problem.ready_at_start[r] else k.OFF,
+                index=r,
+                type=kind,
+                engine=engines[kind],
+                state=k.READY if problem.ready_at_start[r] else k.OFF,
                 ratio=engines[kind][EngineField.RATIO_FIRST],
             )
             for r, kind in enumerate(problem.replica_type.tolist())

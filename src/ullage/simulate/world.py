@@ -265,7 +265,7 @@ def _terms(problem: Problem) -> dict[str, int]:
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
         "has_prefix": problem.prefixes.is_used, "has_outside": _has_outside(problem),
-        "has_speculation": _has_speculation(problem), "has_policy": problem.engines[:, EngineField.POLICY].any(),
+        "has_speculation": _has_speculation(problem), "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),
         "has_long_limits": _has_long_limits(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip

@@ -123,10 +123,11 @@ def promised_tokens(w: World, replica: ReplicaRow) -> int:
 
 @inline
 def is_gate_open(w: World, replica: ReplicaRow) -> bool:
-    """Whether the queue is looked at: SGLang does not after a refusal, until a running request has left."""
-    if w.engines[replica.engine].policy != NEW_TOKEN_RATIO or replica.prefills > 0:
-        return True
-    return replica.refused_at != replica.decodes
+    """Whether the queue is looked at: SGLang does not after a refusal, until a running request has left.
+
+    It does while a prefill is under way; then fewer decode than ran when the queue was refused.
+    """
+    return w.engines[replica.engine].policy != NEW_TOKEN_RATIO or replica.refused_at != replica.decodes
 
 
 @compiled
