@@ -206,6 +206,8 @@ CASES: dict[str, dict[str, str]] = {
     },
     "asleep": {"scaling.sleeper_cost": "10%"},
     "experts": {"pool.expert_parallel": "1"},
+    "reserved": {"pool.capacity_policy": "max_utilization", "pool.max_output": "4096"},
+    "ratioed": {"pool.conservativeness": "0.1"},
     "drafted": {
         "pool.speculation.accepted_per_step": "2.5",
         "pool.speculation.draft": "llama-3.2-3b",

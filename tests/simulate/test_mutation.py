@@ -20,11 +20,13 @@ from typing import Any
 import pytest
 
 from support.equality import differences, kernel_callback, reference_callback
+from support.examples import problem as worked_problem
 from support.plain import on_plain_state
 from support.reference import Reference
-from support.scenarios import covering_rows, prefix_row, scenario
+from support.scenarios import covering_rows, policy_row, prefix_row, scenario
 from ullage.simulate import kernel, world
-from ullage.simulate.problem import Problem
+from ullage.simulate.kernel import codes
+from ullage.simulate.problem import EventKind, Problem
 
 COMPILED = os.environ.get("ULLAGE_MUTANTS") == "compiled"
 MOST_PROBLEMS, MOST_HITS = 1_600, 240
@@ -38,8 +40,8 @@ MUTANTS = {
     ),
     "the tie goes to the higher replica": ("takes = theirs < best + (p & 1)", "takes = theirs < best + 1 - (p & 1)"),
     "a preemption does not hold back admission": (
-        "if replica.waiting > 0 and not preempted:",
-        "if replica.waiting > 0:",
+        "if replica.waiting > 0 and not preempted and",
+        "if replica.waiting > 0 and",
     ),
     "a step after a preemption is planned too far": (
         "    if preempted:\n        steps = 1",
@@ -189,7 +191,10 @@ PREFIX_MUTANTS = {
         "return min(matched_blocks(w, replica, i), (target - 1) >> shift) << shift",
         "return min(matched_blocks(w, replica, i), target >> shift) << shift",
     ),
-    "blocks that others hold take memory again": ("if used + grown > blocks + held:", "if used + grown > blocks:"),
+    "blocks that others hold take memory again": (
+        "refused = used + grown > blocks + held",
+        "refused = used + grown > blocks",
+    ),
     "blocks that are let go of are lost": ("replica.shared_blocks += row.blocks", "replica.shared_blocks += 0"),
     "what was used last goes first": ("n = replica.oldest\n        row", "n = replica.newest\n        row"),
     "answers are not kept": ("                keep_answer(w, replica, i)\n", ""),
@@ -231,6 +236,82 @@ PREFIX_MUTANTS = {
         "    row.pins -= 1\n        if row.pins == 0 and n != w.prompt_node[i]",
     ),
 }
+# Bugs of the policies for letting in, on problems in which answers fill the cache.
+POLICY_MUTANTS = {
+    "a longest answer is not longer than the one that comes": (
+        "return max(terms_of(w, i).limit_tokens, w.output_tokens[i])",
+        "return w.output_tokens[i]",
+    ),
+    "what is reserved is never given back": (
+        "replica.reserved_blocks -= whole_blocks(w, replica, slot.request)",
+        "replica.reserved_blocks -= 0",
+    ),
+    "a reservation is a block too small": (
+        "return (w.prompt_tokens[i] + limit_of(w, i) - 2 + engine.width + mask)",
+        "return (w.prompt_tokens[i] + limit_of(w, i) - 2 + engine.width)",
+    ),
+    "a prompt has only the blocks it has computed": (
+        "return tokens if w.has_policy == 0 or engine.policy < NO_EVICT else target",
+        "return tokens",
+    ),
+    "the ratio does not fall during a plan": (
+        "            decay_ratio(w, replica, replica.planned - 1)\n",
+        "            pass\n",
+    ),
+    "the ratio falls below its least": (
+        "replica.ratio = max(engine.ratio_least, replica.ratio - steps * engine.ratio_decay)",
+        "replica.ratio -= steps * engine.ratio_decay",
+    ),
+    "the ratio falls in steps with prefill too": (
+        "elif tokens == 0 and not preempted:",
+        "elif not preempted:",
+    ),
+    "a retraction leaves the ratio as it was": ("replica.ratio = estimated_ratio(w, replica)", "pass"),
+    "the ratio after a retraction forgets the steps ahead": (
+        "done += emitted_in(w, replica, slot) + RETRACT_STEPS",
+        "done += emitted_in(w, replica, slot)",
+    ),
+    "an idle engine keeps its ratio": (
+        "        if decodes + tokens == 0:\n            replica.ratio = engine.ratio_first",
+        "        if decodes + tokens == 0:\n            pass",
+    ),
+    "the last admitted is retracted": (
+        "worst = s if engine.width > 1 else fewest_tokens(w, replica)",
+        "worst = s",
+    ),
+    "of equals the shortest prompt is retracted": (
+        "if emitted < least or (emitted == least and longer):",
+        "if emitted < least or (emitted == least and not longer):",
+    ),
+    "a retracted request goes to the head of the queue": (
+        "        before = queue.tail\n        after = -1\n",
+        "        pass\n",
+    ),
+    "after a refusal the queue is looked at again": (
+        "policy != NEW_TOKEN_RATIO or replica.refused_at != replica.decodes",
+        "policy != NEW_TOKEN_RATIO or True",
+    ),
+    "what may still come is not clipped": (
+        "still = clipped_sum(w, replica) if w.has_long_limits == 1 else",
+        "still = clipped_sum(w, replica) if False else",
+    ),
+    "a prefill that ends now is counted at the ratio": (
+        "            total += new_tokens(w, replica, i) << RATIO_SHIFT",
+        "            total += new_tokens(w, replica, i) * replica.ratio",
+    ),
+    "a request that was just let in is not counted": (
+        "promised += new_tokens(w, replica, i) << RATIO_SHIFT",
+        "promised += 0",
+    ),
+    "room that is just enough is enough": (
+        "(needed << RATIO_SHIFT) + promised < (",
+        "(needed << RATIO_SHIFT) + promised <= (",
+    ),
+    "an engine that failed keeps its ratio": (
+        "    replica.ratio = w.engines[replica.engine].ratio_first\n",
+        "",
+    ),
+}
 KERNEL = Path(kernel.__file__).parent
 # Uncompiled, the same source is plain Python.
 PLAIN = "VERSION = 'plain'\ninline = shared = once = compiled = entry = lambda function: function\n"
@@ -247,6 +328,24 @@ def expected(number: int) -> tuple[Problem, Reference]:
 @functools.cache
 def expected_hits(number: int) -> tuple[Problem, Reference]:
     problem = scenario(prefix_row(number), 9000 + number, most_requests=24)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+def one_after_another(number: int) -> Problem:
+    """A request beside one whose answer may become long, after the engine was idle, or failed and was repaired."""
+    begins = [(0, 100, 105), (0, 1_000, 1_005)][number]
+    events = [[(60, 0, EventKind.FAIL), (70, 0, EventKind.REPAIR)], []][number]
+    return worked_problem(
+        list(begins), [5, 5, 5], [30, 30, 30], blocks=60, policy=codes.NEW_TOKEN_RATIO,
+        ratio=(1 << 20, 0, 1 << 20), events=events,
+    )  # fmt: skip
+
+
+@functools.cache
+def expected_policies(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(policy_row(number), 13_000 + number, most_requests=24)
+    if number < 2:
+        problem = one_after_another(number)
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
@@ -344,3 +443,11 @@ def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
 def test_a_planted_bug_of_the_prefix_cache_is_caught(name: str, tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path, PREFIX_MUTANTS[name])
     assert is_caught(simulator, expected_hits, MOST_HITS), f"{name}: not caught"
+
+
+@RINGS
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICY_MUTANTS)
+def test_a_planted_bug_of_a_capacity_policy_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, POLICY_MUTANTS[name])
+    assert is_caught(simulator, expected_policies, MOST_HITS), f"{name}: not caught"

@@ -28,6 +28,9 @@ def problem(
     replicas: int = 1,
     rate_1024: int = 1024,
     width: int = 1,
+    policy: int = 0,
+    ratio: tuple[int, int, int] = (0, 0, 0),
+    clip: int = 4096,
     classes: list[dict[int, int]] | None = None,
     **more: Any,
 ) -> Problem:
@@ -38,10 +41,12 @@ def problem(
         EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
         EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
         EngineField.RATE_1024: rate_1024, EngineField.WIDTH: width,
+        EngineField.POLICY: policy, EngineField.RATIO_FIRST: ratio[0], EngineField.RATIO_LEAST: ratio[1],
+        EngineField.RATIO_DECAY: ratio[2], EngineField.CLIP_TOKENS: clip,
     }.items():  # fmt: skip
         engine[0, column] = amount
     rows = np.full((len(classes or [{}]), len(ClassField)), NEVER_PS, np.int64)
-    rows[:, ClassField.LEVEL] = 0
+    rows[:, [ClassField.LEVEL, ClassField.LIMIT_TOKENS]] = 0
     for row, given in zip(rows, classes or [{}], strict=True):
         for field, value in given.items():
             row[field] = value

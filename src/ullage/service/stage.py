@@ -20,7 +20,7 @@ from ullage.service.calibration.replay import CROWD_FRACTION, polling_s
 from ullage.service.curve.curve import ServiceCurve, replica_curve
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.point import OperatingPoint, replica_point
-from ullage.service.replica import Replica
+from ullage.service.replica import Replica, capacity_of
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand, step_band
 from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.factor_spread import FactorSpread
@@ -77,6 +77,7 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s + each_s,
             tokens_per_step=1.0 if given is None else given.rate_tokens,
             step_positions=1 if given is None else given.positions,
+            capacity=capacity_of(runtime),
         ),
         devices=runtime.sharding.devices,
     )

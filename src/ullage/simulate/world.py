@@ -237,6 +237,13 @@ def _has_speculation(problem: Problem) -> bool:
     return bool((problem.engines[:, EngineField.WIDTH] > 1).any())
 
 
+def _has_long_limits(problem: Problem) -> bool:
+    """Whether some request may come to more output tokens than a replica counts, so that sums must be clipped."""
+    uses = problem.engines[:, EngineField.POLICY] == codes.NEW_TOKEN_RATIO
+    most = max(int(problem.classes[:, ClassField.LIMIT_TOKENS].max()), int(problem.output_tokens.max(initial=0)))
+    return bool((most > problem.engines[uses, EngineField.CLIP_TOKENS]).any())
+
+
 def _has_outside(problem: Problem) -> bool:
     return bool(problem.engines[:, [EngineField.OUTSIDE_PS, EngineField.CROWD_PS]].any())
 
@@ -258,7 +265,8 @@ def _terms(problem: Problem) -> dict[str, int]:
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
         "has_prefix": problem.prefixes.is_used, "has_outside": _has_outside(problem),
-        "has_speculation": _has_speculation(problem),
+        "has_speculation": _has_speculation(problem), "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),
+        "has_long_limits": _has_long_limits(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}
@@ -285,6 +293,7 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
         free=index * slots, pending_at=index * slots, wheel_at=index * wheel, bits_at=index * (wheel >> 5),
         phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
         cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1,
+        ratio=problem.engines[problem.replica_type, EngineField.RATIO_FIRST], refused_at=-1,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from itertools import product
 from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import Device
+from ullage.facts.engine import POLICIES_OF
 from ullage.facts.model import Model
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
@@ -24,6 +25,9 @@ from ullage.planning.options.settings import (
 from ullage.planning.spec import PoolSpec
 from ullage.prices.book import PriceBook
 from ullage.service.calibration.pool_step import NO_EVIDENCE
+
+# What SGLang's guide to tuning names for requests that queue though there is room.
+BOLD = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,8 @@ def candidates_of(
         if _key(made) not in seen:
             seen.add(_key(made))
             found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
-    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in _speculating(pool)]
+    others = [*_speculating(pool), *_letting_in(pool)]
+    found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in others]
     if len(found) > MOST_CANDIDATES:
         raise InputError(
             field="options",
@@ -87,6 +92,18 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
         _other(pool, model=pool.model, device=pool.device, settings=replace(pool.settings, speculation=each))
         for each in others
     ]
+
+
+def _letting_in(pool: PoolSpec) -> list[PoolSpec]:
+    """The pool whose engine asks for less before it lets a request in; its steps are the same."""
+    given = pool.settings
+    if given.engine == "tensorrt-llm":
+        known = POLICIES_OF[given.engine]
+        own = given.capacity_policy or known[0]
+        return [replace(pool, settings=replace(given, capacity_policy=each)) for each in known if each != own]
+    if given.engine == "sglang" and (given.conservativeness is None or given.conservativeness > BOLD):
+        return [replace(pool, settings=replace(given, conservativeness=BOLD))]
+    return []
 
 
 def _devices(
@@ -164,6 +181,8 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
         ("", _drafting(made), _drafting(own)),
+        ("", made.settings.capacity_policy, own.settings.capacity_policy),
+        ("conservativeness ", made.settings.conservativeness, own.settings.conservativeness),
     )
     more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
     return f"{made.device.name} {' '.join(parts)}{more}"

@@ -119,6 +119,12 @@ class ReplicaRow:
     newest: Int32
     changed: Int32  # since the router last looked: the first of a list
 
+    # What running requests may still need (capacity.py).
+    ratio: int
+    limit_tokens: int  # of those that decode: the most their prompts and answers may come to, less one each
+    reserved_blocks: int  # and of all: blocks for that
+    refused_at: int  # running requests when the head of the queue was last refused; -1: it was let in
+
 
 class SlotRow:
     """A running request's place on its replica."""
@@ -181,6 +187,11 @@ class EngineTerms:
     crowd_ps: int
     rate_1024: int  # tokens that a decoding sequence gains in a step, in 1/1024; 1024 without speculation
     width: int  # positions that it computes to gain them: what is drafted, and one
+    policy: int  # what must fit before a request is let in
+    ratio_first: int
+    ratio_least: int
+    ratio_decay: int  # a step
+    clip_tokens: int  # no more of an answer that may come is counted
     decode_at: int
     token_at: int
 
@@ -201,6 +212,7 @@ class ClassTerms:
     tpot_slo_ps: int
     e2e_slo_ps: int
     level: int
+    limit_tokens: int  # output tokens that its requests allow at most
 
 
 class Counters:
@@ -354,6 +366,8 @@ class World:
     has_outside: int
     has_speculation: int
     has_prefix: int
+    has_policy: int
+    has_long_limits: int  # some request may come to more than is counted
     has_histograms: int
     keep_requests: int
     attribute: int
