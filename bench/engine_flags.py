@@ -80,7 +80,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """The arguments of `vllm serve` that each made plan has, by what it is."""
     for sharding, dtype, draft in product(SHARDINGS, DTYPES, DRAFTS):
         made: EmitPool = pool({"KV dtype": dtype})
-        made = replace(made, choice=replace(choice(**sharding), drafting=draft))
+        made = replace(made, choice=replace(choice("vllm", **sharding), drafting=draft))
         name = f"{sharding}, KV {dtype}, draft {draft}"
         yield name, [str(getattr(each, "value", each)) for each in engine_command(made).args(made)]
 

@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import ullage
 from ullage.errors import InputError, UllageError
 from ullage.execute.pool import Spread, Tell, plain, thread_map, untold
 
 RAY, _CLIENT = "ray", "ray://"
+# The package's own names are the verbs', which stand above this one.
+_VERSION = str(importlib.import_module("ullage").__version__)
 # A worker that a task ends so often is no accident of the machine.
 _RETRIES = 3
 _SHOWN = 120
@@ -118,10 +119,10 @@ def _is_there(head: tuple[str, int]) -> bool:
 
 def _call(version: str, shared: Sequence[Any], arguments: Sequence[Any]) -> tuple[float, Any]:
     """On a worker: the function that `shared` refers to, with these arguments, and the seconds it took."""
-    if version != ullage.__version__:
+    if version != _VERSION:
         raise InputError(
             field="--run-on",
-            value=f"ullage {ullage.__version__}",
+            value=f"ullage {_VERSION}",
             problem=f"is what a worker has, and this is {version}",
             fix="Install one version everywhere: another may answer otherwise.",
         )
@@ -166,7 +167,7 @@ class _RayMap:
 
     def _sent(self, function: Callable[..., Any], given: Sequence[Any], tell: Tell) -> list[tuple[float, Any]]:
         shared = self._ray.put(function)
-        pending = [self._task.remote(ullage.__version__, [shared], each) for each in given]
+        pending = [self._task.remote(_VERSION, [shared], each) for each in given]
         place = {one: at for at, one in enumerate(pending)}
         found: dict[int, tuple[float, Any] | Exception] = {}
         ready = 0
