@@ -24,38 +24,36 @@ if TYPE_CHECKING:
     from ullage.evidence import Assumption, Evidence, Figure, Source
     from ullage.load.pool import ReplicaChoice
     from ullage.planning.document import Plan
-    from ullage.verbs import (
-        brownfield,
-        buy,
-        calibrate,
-        check,
-        compare,
-        curve,
-        drill,
-        forecast,
-        gate,
-        init,
-        measure,
-        options,
-        plan,
-        portfolio,
-        profile,
-        risk,
-        scale,
-        scenarios,
-        shadow,
-        size,
-        validate,
-    )
+    from ullage.verbs.brownfield import brownfield
+    from ullage.verbs.buy import buy
+    from ullage.verbs.calibrate import calibrate
+    from ullage.verbs.check import check
+    from ullage.verbs.compare import compare
     from ullage.verbs.cost import cost as bill
+    from ullage.verbs.curve import curve
+    from ullage.verbs.drill import drill
     from ullage.verbs.emit import emit as manifests
     from ullage.verbs.facts import facts as fact_sheets
+    from ullage.verbs.forecast import forecast
+    from ullage.verbs.gate import gate
+    from ullage.verbs.init import init
     from ullage.verbs.ledger import ledger as kept_entries
+    from ullage.verbs.measure import measure
     from ullage.verbs.memory import memory as memory_budget
+    from ullage.verbs.options import options
+    from ullage.verbs.plan import plan
+    from ullage.verbs.portfolio import portfolio
+    from ullage.verbs.profile import profile
     from ullage.verbs.reconcile import reconcile as reconciliation
     from ullage.verbs.report import report as html_report
+    from ullage.verbs.risk import risk
+    from ullage.verbs.scale import scale
+    from ullage.verbs.scenarios import scenarios
+    from ullage.verbs.shadow import shadow
     from ullage.verbs.simulate import LoadChoice
     from ullage.verbs.simulate import simulate as simulation
+    from ullage.verbs.size import size
+    from ullage.verbs.validate import validate
 
 __version__ = "0.1.0"
 
