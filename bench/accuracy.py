@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from bench import accuracy_point
-from bench.fit_efficiencies import VENDOR_SPREAD, held_out
 from bench.published.calibrated import PICKS, Judged, other_mixes, sweeps
 from bench.published.cases import TRAINED_UNTIL, Case, LeftOut, serving_cases
 from bench.published.fit import USUAL_VENDOR, Floats, Linearised, Simulated, Solution, linearise, solve
+from bench.published.left_out import FAMILY, VENDOR_SPREAD, band_logs, held_out, is_vendor_known
 from bench.published.open_loop import open_predictions, open_summary
 from bench.published.score import score, table
 from bench.published.sweeps import Sweep
@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from ullage.service.calibration.replay import replay
 
 HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %")
-BAND_FRACTIONS = (10, 90)
 QUIET_RATES = 3
 
 
@@ -60,7 +59,7 @@ def _estimated(simulated: Simulated, linear: Linearised) -> Iterator[str]:
     for attribute in ("family", "device", "generation", "engine", "era"):
         errors = held_out(simulated, linear, attribute) - linear.measured
         members = np.array([getattr(case, attribute) for case in linear.cases])
-        inside = _inside(errors, members, np.array([case.vendor for case in linear.cases]))
+        inside = _inside(errors, members, is_vendor_known(linear.cases, attribute), of_families=attribute == FAMILY)
         # Of dates only what came later is a prediction.
         shown = members != f"before {TRAINED_UNTIL}"
         rows.append((f"**leave one {attribute} out**, all", *_covered(errors[shown], inside[shown])))
@@ -86,19 +85,20 @@ def _covered(errors: Floats, inside: NDArray[np.bool_]) -> tuple[object, ...]:
     return *_scores(errors), f"{100 * inside[:, 1].mean():.0f} / {100 * inside[:, 0].mean():.0f} %"
 
 
-def _inside(errors: Floats, members: NDArray[np.str_], vendors: NDArray[np.str_]) -> NDArray[np.bool_]:
-    """Whether each row lies inside the band that the errors of the others give.
+def _inside(
+    errors: Floats, members: NDArray[np.str_], known: NDArray[np.bool_], *, of_families: bool
+) -> NDArray[np.bool_]:
+    """Whether each row lies inside the band that the errors of the others give, where their vendor was `known`.
 
-    Where none of the others is of the same vendor, the band is as much wider as that of a new vendor is.
+    The band of a row whose vendor was not is as much wider as that of a new vendor is.
     """
     inside = np.zeros_like(errors, bool)
     for member in set(members):
         out = members == member
-        for vendor in set(vendors[out]):
-            own = out & (vendors == vendor)
-            spread = np.ones(2) if vendor in set(vendors[~out]) else VENDOR_SPREAD
-            low, high = spread * np.percentile(errors[~out], BAND_FRACTIONS, axis=0)
-            inside[own] = (errors[own] >= low) & (errors[own] <= high)
+        others = ~out & known
+        low, high = band_logs(errors[others], families=len(set(members[others])) if of_families else None)
+        spread = np.where(known[out], 1.0, VENDOR_SPREAD[:, None]).T
+        inside[out] = (errors[out] >= spread * low) & (errors[out] <= spread * high)
     return inside
 
 

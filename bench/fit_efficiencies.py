@@ -1,7 +1,8 @@
 """Fits the efficiencies to published measurements and writes them as facts (`python -m bench.fit_efficiencies`).
 
 Bands are the 10th and 90th percentile of measured / estimated over rows that the fit had not seen: one model family
-left out for `band-model`, one device generation left out for `band-generation`.
+left out for `band-model`, one device generation left out for `band-generation`. Those of steps are of the ratio on all
+steps that would have decided right between published sweeps and limits (bench/decisions.py).
 """
 
 from __future__ import annotations
@@ -12,23 +13,21 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from bench.decisions import client_sweeps, limit_pairs
 from bench.published.cases import Case, serving_cases
 from bench.published.fit import DRIFT, NAMES, PRIORS, Floats, Linearised, Simulated, Solution, linearise, solve
+from bench.published.left_out import FAMILY, VENDOR_SPREAD, band_logs, held_out, is_vendor_known
 
 from ullage.facts.efficiency import COEFFICIENTS
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "ullage" / "facts" / "efficiencies"
 CACHE = Path(tempfile.gettempdir()) / "ullage-linearised.pickle"
 DATE = datetime.date(2026, 11, 16)
-LEFT_OUT = {"model": "family", "generation": "generation"}
-# Two vendors are too few to tell how different a third is. Generations of one vendor share compilers, libraries and
-# habits. AMD's devices, predicted from NVIDIA's alone, erred about three times as far as one of NVIDIA's generations
-# predicted from the other in TPOT, and no further in TTFT: one case, and the only one. By TTFT and TPOT.
-VENDOR_SPREAD = np.array([1.0, 3.0])
+LEFT_OUT = {"model": FAMILY, "generation": "generation"}
 TITLES = {
     "engine-vllm": "vLLM",
     "engine-sglang": "SGLang",
@@ -60,35 +59,38 @@ def main() -> None:
     for name, title in TITLES.items():
         vendor = "" if name.startswith("engine") else title.split()[0]
         _write(name, title, _factors(name, solution), vendor=vendor)
-    for new, attribute in LEFT_OUT.items():
-        logs = _both_errors(simulated, linear, attribute)
-        _write(f"band-{new}", f"Errors of an estimate for a {new} that the fit had not seen", _band(logs))
-    # `logs` are now those of generations left out.
-    vendor_band = _vendor_band([*cases, *cases], logs)
-    _write("band-vendor", "Errors of an estimate for a vendor that the fit had not seen", vendor_band)
+    for new, values in _bands(simulated, linear):
+        _write(f"band-{new}", f"Errors of an estimate for a {new} that the fit had not seen", values)
     print(f"written after {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
-def _both_errors(simulated: Simulated, linear: Linearised, attribute: str) -> Floats:
-    """log(measured / estimated) of every row left out, with the scheduler's flags of its test and with an engine's own.
+def _bands(simulated: Simulated, linear: Linearised) -> Iterator[tuple[str, dict[str, str]]]:
+    """The band of each thing that may be new, from rows left out whose vendor the fit knew by others.
 
-    Who asks for an estimate has seldom read the scripts behind a test; the band is of both.
+    Who asks for an estimate has seldom read the scripts behind a test; the bands are of the scheduler's flags of each
+    test and of an engine's own.
     """
-    plain = Simulated([case.with_default_flags for case in simulated.cases])
-    both = [linear.measured - held_out(each, linear, attribute) for each in (simulated, plain)]
-    return np.concatenate(both)
-
-
-def held_out(simulated: Simulated, linear: Linearised, attribute: str) -> Floats:
-    """Log latencies of every case, simulated with coefficients fitted to the others."""
-    members = np.array([str(getattr(case, attribute)) for case in linear.cases])
-    found: Floats = np.zeros_like(linear.base)
-    for member in sorted(set(members)):
-        out = members == member
-        solution = solve(linear, ~out)
-        logs = [solution.logs(case) for case in simulated.cases]
-        found[out] = simulated.logs(logs, np.flatnonzero(out).tolist())
-    return found
+    cases = simulated.cases
+    both = (simulated, Simulated([case.with_default_flags for case in cases]))
+    widest = np.zeros((2, 3))
+    for new, attribute in LEFT_OUT.items():
+        estimates = [held_out(each, linear, attribute) for each in both]
+        known = is_vendor_known(cases, attribute)
+        errors = np.concatenate([(linear.measured - each)[known] for each in estimates])
+        pairs = [
+            pair
+            for each in estimates
+            for pair in limit_pairs(client_sweeps(cases, linear.measured, each, attribute))
+            if pair.sweep.is_vendor_known
+        ]
+        steps = np.array([pair.right_log for pair in pairs])
+        families = len({case.family for case in cases}) if attribute == FAMILY else None
+        logs = np.column_stack([band_logs(errors, families=families), band_logs(steps, families=families)])
+        # Whoever has a generation that is new may have a model that is.
+        widest = _wider(widest, logs)
+        yield new, _band(widest)
+    # `logs` are now those of generations left out; plans have the spread of tokens.
+    yield "vendor", _band(_wider(widest, np.append(VENDOR_SPREAD, VENDOR_SPREAD[1]) * logs))
 
 
 def _spread(linear: Linearised) -> dict[str, tuple[float, float]]:
@@ -141,26 +143,22 @@ def _factors(sheet: str, solution: Solution) -> dict[str, str]:
     }
 
 
+def _wider(one: Floats, other: Floats) -> Floats:
+    """The band that holds both."""
+    return np.array([np.minimum(one, other)[0], np.maximum(one, other)[1]])
+
+
 def _band(logs: Floats) -> dict[str, str]:
-    """`logs` are log(measured / estimated)."""
-    low, high = np.exp(np.percentile(logs, [10, 90], axis=0))
+    """The ends of log(measured / estimated) of TTFT and TPOT, and of the ratio on all steps that decides right."""
+    low, high = np.exp(logs)
     return {
         "tpot_low": f"{low[1]:.3g}",
         "tpot_high": f"{high[1]:.3g}",
         "ttft_low": f"{low[0]:.3g}",
         "ttft_high": f"{high[0]:.3g}",
+        "steps_low": f"{low[2]:.3g}",
+        "steps_high": f"{high[2]:.3g}",
     }
-
-
-def _vendor_band(cases: Sequence[Case], logs: Floats) -> dict[str, str]:
-    """The errors of generations whose vendor was known by another one, as much wider as a new vendor is."""
-    generations = {vendor: {case.generation for case in cases if case.vendor == vendor} for vendor in _vendors(cases)}
-    known = np.array([len(generations[case.vendor]) > 1 for case in cases])
-    return _band(VENDOR_SPREAD * logs[known])
-
-
-def _vendors(cases: Sequence[Case]) -> list[str]:
-    return sorted({case.vendor for case in cases})
 
 
 def _write(name: str, title: str, values: dict[str, str], *, vendor: str = "") -> None:

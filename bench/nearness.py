@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from bench.decisions import client_sweeps, limit_pairs
 from bench.published.calibrated import as_test, terms_of
 from bench.published.cases import Case, published_model, serving_cases
 from bench.published.fit import Floats, Timed
@@ -45,10 +46,14 @@ evidence = "estimated"
 class Row:
     """A measured point with the surrogate of its estimate: log latencies (TTFT, TPOT) and their slopes by factor."""
 
-    shape: tuple[int, int]
+    case: Case
     base: Floats
     slopes: Floats
     measured: Floats
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.case.prompt_tokens, self.case.output_tokens
 
     def at(self, logs: Floats) -> tuple[Floats, Floats]:
         ratio = np.maximum(1.0 + self.slopes @ np.expm1(logs), 1e-3)
@@ -79,8 +84,7 @@ def rows_by_group() -> dict[tuple[str, str, str, str, int], list[Row]]:
         base, slopes = known[case.run_key, case.age_years]
         key = (case.family, case.precision, case.device, case.engine, case.work.sharding.tp)
         measured = np.log([case.ttft_s, case.tpot_s])
-        shape = (case.prompt_tokens, case.output_tokens)
-        groups[key].append(Row(shape=shape, base=base, slopes=slopes, measured=measured))
+        groups[key].append(Row(case=case, base=base, slopes=slopes, measured=measured))
     return groups
 
 
@@ -127,19 +131,14 @@ def _entries(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> Iterato
 def held_out(groups: dict[tuple[str, str, str, str, int], list[Row]]) -> str:
     """Errors of rows of one mix of lengths, with the factors of the group's other mixes, pulled as an estimate is."""
     pull = np.array([PULLED_FRACTIONS[name] for name in PARAMETERS])
-    errors = []
+    found: list[tuple[Row, Floats]] = []
     for rows in groups.values():
-        for shape in {row.shape for row in rows}:
+        for shape in sorted({row.shape for row in rows}):
             others = [row for row in rows if row.shape != shape]
             if others:
                 logs = pull * fit(others)
-                errors += [row.at(logs)[0] - row.measured for row in rows if row.shape == shape]
-    found = np.array(errors)
-    ends = [np.exp(np.percentile(-found[:, place], (10, 90))) for place in (1, 0)]
-    return (
-        f"exact neighbour, one mix of lengths left out: TPOT {score(found[:, 1])}, TTFT {score(found[:, 0])}; 80 % of "
-        f"measured / estimated: TPOT {ends[0][0]:.3f} to {ends[0][1]:.3f}, TTFT {ends[1][0]:.3f} to {ends[1][1]:.3f}"
-    )
+                found += [(row, row.at(logs)[0]) for row in rows if row.shape == shape]
+    return f"exact neighbour, one mix of lengths left out: {_described(found)}"
 
 
 def of_kin(groups: dict[tuple[str, str, str, str, int], list[Row]], kind: str) -> str:
@@ -150,19 +149,28 @@ def of_kin(groups: dict[tuple[str, str, str, str, int], list[Row]], kind: str) -
         return one != other and one[0] == other[0] and is_here == (kind == "sibling")
 
     nothing = np.zeros(len(PARAMETERS))
-    found = np.array(
-        [
-            row.at(nothing)[0] - row.measured
-            for key, rows in groups.items()
-            if any(is_kin(key, other) for other in groups)
-            for row in rows
-        ]
-    )
-    ends = [np.exp(np.percentile(-found[:, place], (10, 90))) for place in (1, 0)]
-    return (
-        f"{kind}, {len(found)} rows, not left out of the efficiencies: TPOT {score(found[:, 1])}, TTFT "
-        f"{score(found[:, 0])}; 80 % of measured / estimated: TPOT {ends[0][0]:.3f} to {ends[0][1]:.3f}, TTFT "
-        f"{ends[1][0]:.3f} to {ends[1][1]:.3f}"
+    found = [
+        (row, row.at(nothing)[0])
+        for key, rows in groups.items()
+        if any(is_kin(key, other) for other in groups)
+        for row in rows
+    ]
+    return f"{kind}, {len(found)} rows, not left out of the efficiencies: {_described(found)}"
+
+
+def _described(found: Sequence[tuple[Row, Floats]]) -> str:
+    """Errors of rows with what was estimated of them, and where 80 % of measured / estimated lie."""
+    measured, estimated = np.array([row.measured for row, _ in found]), np.array([logs for _, logs in found])
+    pairs = limit_pairs(client_sweeps([row.case for row, _ in found], measured, estimated))
+    errors = estimated - measured
+    bands = {
+        "TPOT": -errors[:, 1],
+        "TTFT": -errors[:, 0],
+        "steps that decide": [each.right_log for each in pairs],
+    }
+    ends = {name: np.exp(np.percentile(logs, (10, 90))) for name, logs in bands.items()}
+    return f"TPOT {score(errors[:, 1])}, TTFT {score(errors[:, 0])}; 80 % of measured / estimated: " + ", ".join(
+        f"{name} {low:.3f} to {high:.3f}" for name, (low, high) in ends.items()
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ullage.evidence import Evidence, Source
+from ullage.evidence import Evidence, Source, number
 from ullage.facts.device import find_device
 from ullage.facts.efficiency import efficiencies
 from ullage.facts.model_sheet import find_model
@@ -88,5 +88,14 @@ def test_a_family_keeps_its_estimate_and_a_stranger_its_band() -> None:
 
 def test_nearer_is_never_less_sure() -> None:
     sheets = efficiencies().sheets
-    high = [sheets[f"band-{each}"].values["tpot_high"].value for each in (EXACT, FAMILY, "model")]
-    assert high == sorted(high)
+    for name in ("tpot_high", "steps_high"):
+        high = [number(sheets[f"band-{each}"].values[name]) for each in (EXACT, FAMILY, "model", "vendor")]
+        assert high == sorted(high)
+
+
+def test_a_plan_takes_the_band_of_decisions_and_not_that_of_one_latency() -> None:
+    for step in estimated("deepseek-r1", "h200-sxm", "sglang", 8):
+        values = efficiencies().sheets[f"band-{step.band.new}"].values
+        found = band_of(step)
+        assert (found.fast_ratio, found.slow_ratio) == (number(values["steps_low"]), number(values["steps_high"]))
+        assert found.assumption.source == values["steps_high"].source

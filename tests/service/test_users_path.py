@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from bench.decisions import ClientSweep, highest, limit_pairs, planned
 from bench.published.cases import simulated_as
+from bench.published.left_out import band_logs
 
 from ullage import verbs
 from ullage.facts.device import find_device
@@ -78,3 +81,41 @@ def test_a_model_new_to_the_fit_has_the_band_of_a_new_model() -> None:
     assert isinstance(found, RepeatedTests)
     assert isinstance(found.step, StepModel)
     assert found.step.band.new == "model"
+
+
+def made_sweep(seed: int) -> ClientSweep:
+    """Latencies that rise with clients, and an estimate of them that errs by load and by latency."""
+    rng = np.random.default_rng(seed)
+    rises = rng.uniform(0.05, 0.5, (6, 2))
+    measured = np.cumsum(rises, axis=0)
+    estimated = np.cumsum(rises * rng.uniform(0.5, 1.5, (6, 2)), axis=0) + rng.normal(0.0, 0.2, 2)
+    return ClientSweep(
+        family=f"family {seed % 3}",
+        clients=np.array([4.0, 8.0, 16.0, 32.0, 64.0, 128.0]),
+        measured=measured,
+        estimated=estimated,
+    )
+
+
+def test_steps_slower_by_the_right_ratio_plan_what_held() -> None:
+    """Both latencies judged together; where it is not even the lowest load, nothing is planned."""
+    for pair in limit_pairs([made_sweep(seed) for seed in range(20)]):
+        found = highest(pair.sweep.clients, pair.sweep.estimated + pair.right_log, pair.limits)
+        assert found == pytest.approx(pair.held_clients)
+        assert highest(pair.sweep.clients, pair.sweep.estimated + pair.right_log + 0.01, pair.limits) < found
+
+
+def test_a_smaller_chance_never_plans_more() -> None:
+    pairs = limit_pairs([made_sweep(seed) for seed in range(30)])
+    for kind in ("estimated", "one at the load planned", "two points"):
+        plans = planned(pairs, kind)
+        rare, common = (plans.decisions(chance) for chance in (0.05, 0.3))
+        assert all(a.planned_clients <= b.planned_clients for a, b in zip(rare, common, strict=True))
+        assert sum(each.is_too_much for each in rare) < sum(each.is_too_much for each in common)
+
+
+def test_the_band_of_a_new_family_is_wider_than_that_of_the_families_it_comes_from() -> None:
+    errors = np.random.default_rng(0).normal(0.1, 0.2, (4_000, 2))
+    plain, new = band_logs(errors), band_logs(errors, families=4)
+    assert (new[0] < plain[0]).all()
+    assert new[1] - new[0] == pytest.approx((plain[1] - plain[0]) * 1.25**0.5)

@@ -71,6 +71,8 @@ BANDS = {
     "tpot_high": _ratio("the same, 90th percentile"),
     "ttft_low": _ratio("measured / estimated TTFT, 10th percentile over tests the fit had not seen"),
     "ttft_high": _ratio("the same, 90th percentile"),
+    "steps_low": _ratio("ratio on all steps that decides right between limits of TTFT and TPOT, 10th percentile"),
+    "steps_high": _ratio("the same, 90th percentile"),
 }
 
 EFFICIENCIES = SheetKind(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ullage.errors import InputError, Rejection
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import OFF, RuntimeSettings, whole
@@ -162,12 +162,13 @@ def _own_band(step: StepModel) -> StepBand:
     sheet = efficiencies().sheets.get(f"band-{step.band.new}")
     if sheet is None:
         return DEFAULT_BANDS[step.evidence]
-    # Near full load a step is what TPOT measures; the band of TTFT has the queue of a closed loop in it.
-    fact = sheet.values["tpot_high"]
+    # A plan slows all steps by one ratio, and either latency may break its limit: the band is of the ratio with which
+    # published sweeps would have been decided right, not of TPOT or of TTFT.
+    fact = sheet.values["steps_high"]
     return step_band(
         step.evidence,
-        fast_ratio=step.band.tpot_low_ratio,
-        slow_ratio=step.band.tpot_high_ratio,
+        fast_ratio=number(sheet.values["steps_low"]),
+        slow_ratio=number(fact),
         source=fact.source,
         own=fact.evidence,
     )
