@@ -292,8 +292,8 @@ POLICY_MUTANTS = {
         "policy != NEW_TOKEN_RATIO or True",
     ),
     "what may still come is not clipped": (
-        "still = clipped_sum(w, replica) if w.has_long_limits == 1 else",
-        "still = clipped_sum(w, replica) if False else",
+        "spare += (most_still(w, replica) - clipped_sum(w, replica)) * replica.ratio",
+        "spare += 0",
     ),
     "a prefill that ends now is counted at the ratio": (
         "            total += new_tokens(w, replica, i) << RATIO_SHIFT",
@@ -304,8 +304,8 @@ POLICY_MUTANTS = {
         "promised += 0",
     ),
     "room that is just enough is enough": (
-        "(needed << RATIO_SHIFT) + promised < (",
-        "(needed << RATIO_SHIFT) + promised <= (",
+        "return spare > 0",
+        "return spare >= 0",
     ),
     "an engine that failed keeps its ratio": (
         "    replica.ratio = w.engines[replica.engine].ratio_first\n",

@@ -237,11 +237,14 @@ def _has_speculation(problem: Problem) -> bool:
     return bool((problem.engines[:, EngineField.WIDTH] > 1).any())
 
 
-def _has_long_limits(problem: Problem) -> bool:
-    """Whether some request may come to more output tokens than a replica counts, so that sums must be clipped."""
+def _clips(problem: Problem) -> int:
+    """Whether requests may still come to more output tokens than are counted, at times or for as long as they run."""
     uses = problem.engines[:, EngineField.POLICY] == codes.NEW_TOKEN_RATIO
-    most = max(int(problem.classes[:, ClassField.LIMIT_TOKENS].max()), int(problem.output_tokens.max(initial=0)))
-    return bool((most > problem.engines[uses, EngineField.CLIP_TOKENS]).any())
+    counted = problem.engines[uses, EngineField.CLIP_TOKENS]
+    limits, longest = problem.classes[:, ClassField.LIMIT_TOKENS], int(problem.output_tokens.max(initial=0))
+    if bool((limits.min() - longest >= counted).all()):
+        return codes.ALWAYS
+    return codes.SOMETIMES if bool((max(int(limits.max()), longest) > counted).any()) else codes.NEVER_CLIPS
 
 
 def _has_outside(problem: Problem) -> bool:
@@ -266,7 +269,7 @@ def _terms(problem: Problem) -> dict[str, int]:
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
         "has_prefix": problem.prefixes.is_used, "has_outside": _has_outside(problem),
         "has_speculation": _has_speculation(problem), "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),
-        "has_long_limits": _has_long_limits(problem),
+        "clips": _clips(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}

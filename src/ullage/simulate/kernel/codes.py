@@ -21,6 +21,8 @@ PRESENT_NEED, NEW_TOKEN_RATIO, NO_EVICT, MAX_UTILIZATION = 0, 1, 2, 3
 # Ratios are in 2**-20; a ratio that is estimated anew counts so many steps more of every running request.
 RATIO_SHIFT = 20
 RETRACT_STEPS = 20
+# Whether a request may still come to more than is counted of it.
+NEVER_CLIPS, SOMETIMES, ALWAYS = 0, 1, 2
 
 CONTROL_NONE, CONTROL_RULE, CONTROL_CALLBACK = 0, 1, 2
 SIGNAL_OUTSTANDING, SIGNAL_TOKENS = 0, 1

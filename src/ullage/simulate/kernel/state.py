@@ -367,7 +367,7 @@ class World:
     has_speculation: int
     has_prefix: int
     has_policy: int
-    has_long_limits: int  # some request may come to more than is counted
+    clips: int  # whether requests may come to more than is counted: NEVER_CLIPS, SOMETIMES or ALWAYS
     has_histograms: int
     keep_requests: int
     attribute: int
