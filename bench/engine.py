@@ -680,7 +680,7 @@ def _phases(
     print(overloaded(tool, pool, work, "no bound", 3 * requests), flush=True)
     engine.stop()
     settings = emitted(work)
-    engine = start(program, work, "emitted", settings=settings)
+    engine = start(program, work, "as-emitted", settings=settings)
     print(overloaded(tool, pool, work, "emitted", 3 * requests))
     print(
         f"KV tokens by the log of the emitted settings: {kv_said(engine.log):,.0f}. Beyond the context: {too_long()}."

@@ -215,6 +215,12 @@ def samples(start_s: float) -> Iterator[str]:
         yield from (
             f'vllm:num_requests_running{{pod="{pod}"}} 4 {at:.0f}\n' for minute, at in enumerate(times) if seen(minute)
         )
+    # It went away with the hole, and came back as another process.
+    yield "# TYPE process_start_time_seconds gauge\n"
+    for minute, at in enumerate(times):
+        if seen(minute):
+            began_s = start_s if minute <= 180 else start_s + 200 * 60.0
+            yield f'process_start_time_seconds{{pod="0"}} {began_s:.0f} {at:.0f}\n'
     name = "vllm:time_to_first_token_seconds"
     yield f"# TYPE {name} histogram\n"
     for edge, each in (("0.1", 15), ("0.25", 27), ("+Inf", 30)):
@@ -238,6 +244,9 @@ def test_a_real_prometheus_gives_what_was_put_in(tmp_path: Path) -> None:
     assert np.nanmedian(rate) == pytest.approx(1.0, rel=0.02)
     assert np.isnan(rate[185:235]).all()
     assert found.level(ObservedQuantity.REPLICAS) == pytest.approx(2.0, rel=0.02)
+    assert found.total(ObservedQuantity.RESTARTS) == 1.0
+    # No request failed, so that the engine has no series of failures; that is none, and not unknown.
+    assert found.total(ObservedQuantity.FAILURES) == 0.0
     assert found.level(ObservedQuantity.RUNNING) == pytest.approx(8.0)
     assert found.level(ObservedQuantity.KV_USE) == pytest.approx(0.5)
     assert np.nanmedian(found.arrivals_by_class["chat"]) == pytest.approx(60.0, rel=0.02)

@@ -22,7 +22,7 @@ from ullage.load.plan import load_plan
 from ullage.planning.planned_for import planned_for
 from ullage.reconcile.backtest import backtest_plans
 from ullage.reconcile.buckets import BucketCounts
-from ullage.reconcile.expectation import FRACTIONS
+from ullage.reconcile.expectation import FRACTIONS, _season
 from ullage.reconcile.forecast_scores import cadence, forecast_scores, risk_score, scored_band, stated_risk
 from ullage.reconcile.inputs import DriftInputs, InputVerdict, ratio_by_day
 from ullage.reconcile.observation import Observation, ObservedQuantity
@@ -54,6 +54,18 @@ def test_a_forecast_that_is_off_by_a_quarter_says_so(kept: KeptCase) -> None:
     far = forecast_scores(kept.expected, exact(kept, 1.4), seed=0)[0]
     assert far.coverage_fraction == 0.0
     assert far.is_band_too_narrow
+
+
+@pytest.mark.slow
+def test_a_stated_busiest_hour_is_that_of_the_expected_week() -> None:
+    content = yaml.safe_load(TWO_CLASSES)
+    content["workload"]["classes"][0]["peak_hour"] = 1
+    content["workload"]["classes"][1]["peak_hour"] = 3
+    shapes = [each.shape for each in load_plan(content, as_of=AS_OF).demands]
+    built_in = (0.5, 1.0, 1.5, 1.0)
+    assert _season(built_in, shapes[0]) == (1.0, 1.0, 1.0, 1.0)
+    assert max(_season(built_in, shapes[1])) == pytest.approx(3.0)
+    assert _season(built_in, None) == built_in
 
 
 def test_weeks_after_the_plan_are_scored_apart(kept: KeptCase) -> None:
@@ -202,6 +214,7 @@ def test_bands_become_what_they_should_have_been_and_stay_so() -> None:
     assert scored_band([], "chat") is None
 
 
+@pytest.mark.slow
 def test_the_next_plan_of_a_service_has_the_band_that_scores_ask_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

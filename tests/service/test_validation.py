@@ -139,6 +139,21 @@ def test_fewer_requests_have_wider_bands(step: StepModel) -> None:
     assert widths[0] > widths[-1]
 
 
+def test_requests_that_scatter_by_themselves_are_inside_the_tail_and_slower_ones_are_not(step: StepModel) -> None:
+    point = of_itself(step, offered())
+    found = {each.name: each for each in judged(step, point).statistics}
+    tail, middle = found["ttft p95"], found["ttft p50"]
+    # The tail has more room above it than below, the middle as much on both sides.
+    above, below = tail.high_value / tail.predicted_value, tail.predicted_value / tail.low_value
+    assert above > 1.2 * below
+    assert middle.high_value / middle.predicted_value == pytest.approx(
+        middle.predicted_value / middle.low_value, rel=0.25
+    )
+    slow = written(offered(), run(SlowedTimes(times=step, ratio=2.5), offered()))
+    late = {each.name: each for each in judged(step, slow).statistics}
+    assert not late["ttft p95"].is_inside
+
+
 @pytest.mark.slow
 def test_bands_hold_eight_of_ten_of_what_they_are_made_for(step: StepModel) -> None:
     """Worlds whose factors are drawn from the spread that the step model states, each seen with the luck of a run."""

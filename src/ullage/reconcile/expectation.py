@@ -23,6 +23,7 @@ from ullage.service.stage import band_of
 from ullage.startup.phases import Level
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import ClassTraffic, MeasuredClass
+from ullage.workload.demand.stated import StatedShape
 from ullage.workload.forecast.forecast import Forecast
 from ullage.workload.forecast.short_trace import RATE_DEVIATION
 from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S
@@ -237,14 +238,14 @@ def _class(pool: PoolPlan, traffic: ClassTraffic, plan: Plan) -> ExpectedClass:
     band = next((each for each in plan.assumptions if each.name == f"{traffic.name}.{BAND_RATIO}"), None)
     prompts, outputs = model.lengths.pairs()
     weeks = number(plan.spec.policy.horizon) / WEEK_S
-    request_class = next(each for each in plan.spec.classes if each.name == traffic.name)
+    request = next(each for each in plan.spec.demands if each.request_class.name == traffic.name)
     return ExpectedClass(
         name=traffic.name,
         pool=pool.spec.name,
         # The mean of the horizon, taken back to the day of the plan.
         mean_rps=traffic.mean_rps / (1.0 + model.weekly_growth_fraction) ** (weeks / 2.0),
         planning_rps=traffic.planning_rps,
-        season=tuple(model.season),
+        season=_season(tuple(model.season), request.shape),
         weekly_growth_fraction=model.weekly_growth_fraction,
         deviation_ratio=RATE_DEVIATION if deviation is None else number(deviation),
         band_ratio=1.0 if band is None else number(band),
@@ -256,9 +257,20 @@ def _class(pool: PoolPlan, traffic: ClassTraffic, plan: Plan) -> ExpectedClass:
         output_p95_tokens=float(np.quantile(outputs, 0.95)),
         cached_fraction=number(traffic.figures[f"demand.{traffic.name}.cached_fraction"]),
         failed_fraction=1.0 - traffic.outcomes.success_fraction,
-        slos=_slos(request_class),
+        slos=_slos(request.request_class),
         **_forecast(forecast, _midnight_s(plan.as_of)),
     )
+
+
+def _season(season: tuple[float, ...], shape: StatedShape | None) -> tuple[float, ...]:
+    """The week's shape with the busiest hour that was stated, where one was: hours keep their order."""
+    stated = None if shape is None else shape.peak_hour
+    mean = float(np.mean(season))
+    own = max(season) / mean
+    if stated is None or own <= 1.0:
+        return season
+    ratio = (number(stated) - 1.0) / (own - 1.0)
+    return tuple(max(0.0, 1.0 + (each / mean - 1.0) * ratio) for each in season)
 
 
 def _slos(request_class: RequestClass) -> tuple[ExpectedSlo, ...]:

@@ -129,7 +129,7 @@ def ratio_by_day(over: Floats, under: Floats, at_s: Floats) -> ObservedRatio | N
         # A single part has no scatter to judge by: half of what it is off may be chance.
         return ObservedRatio(value=value, low=min(value, 1.0), high=max(value, 1.0), days=1)
     reach, count = wider * found[0], found[1]
-    return ObservedRatio(value=value, low=value - reach, high=value + reach, days=count)
+    return ObservedRatio(value=value, low=max(0.0, value - reach), high=value + reach, days=count)
 
 
 def _scatter(over: Floats, under: Floats, part: Floats, value: float) -> tuple[float, int] | None:

@@ -64,7 +64,10 @@ class ReconcileAnswer(VerbAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPlan:
-    """A plan that can be held against production: its name in the ledger, what it expects, what it was made from."""
+    """A plan that can be held against production: its name in the ledger, what it expects, what it was made from.
+
+    `file` is where it lies, where it is a file: paths in it are of its folder, and else of the working folder.
+    """
 
     digest: str
     expected: Expectation
@@ -73,6 +76,7 @@ class KeptPlan:
     seed: int
     as_of: datetime.date
     file_text: str = ""
+    file: Path | None = None
 
 
 def reconcile(
@@ -277,7 +281,7 @@ def _planned_file(path: Path, run: RunContext) -> KeptPlan:
         raise InputError(field="--plan", value=str(path), problem=problem, fix="Give a plan that holds.")
     body = plan_body(found, path, NO_CHANGES)
     text = read_text(path, fix="Give a plan file.")
-    return replace(_of_content(body.content, body.digest), file_text=text)
+    return replace(_of_content(body.content, body.digest), file_text=text, file=path)
 
 
 def _of_content(content: Mapping[str, Any], digest: str) -> KeptPlan:
@@ -303,12 +307,12 @@ def _of_content(content: Mapping[str, Any], digest: str) -> KeptPlan:
 
 
 def _pools(given: KeptPlan) -> dict[str, CurveInputs]:
-    """The pools of the plan, loaded again from the plan file that was kept; paths in it are of the working folder."""
+    """The pools of the plan, loaded again from its file or from what was kept of it."""
     from ullage.load.changes import Changes
     from ullage.load.pool import load_pools
 
     changes = Changes(traffic_ratio=given.traffic_ratio)
-    found = load_pools(given.content, as_of=given.as_of, seed=given.seed, changes=changes)
+    found = load_pools(given.file or given.content, as_of=given.as_of, seed=given.seed, changes=changes)
     if isinstance(found, Rejection):
         problem = f"is refused today at {found.stage}: {found.reason}"
         raise InputError(field="plan", value=given.digest[:12], problem=problem, fix="Plan it anew.")

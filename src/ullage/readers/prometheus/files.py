@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -110,14 +111,25 @@ def _laid(
     asked = [each for each in series if each.labels.get(_UNNAMED) == quantity.value] if is_first else []
     if asked:
         return NamedSteps(quantity=quantity, metric=metric, values=added(_ended(asked, grid))), 0
+    none = _none_of(metric, series, grid)
     if not own:
-        return None, 0
+        return (None if none is None else NamedSteps(quantity=quantity, metric=metric, values=none)), 0
     if metric.kind is SeriesKind.COUNTER:
         laid = [increases(each, grid) for each in own]
         values = added([each.values for each in laid])
+        values = values if none is None else np.where(np.isnan(values), none, values)
         return NamedSteps(quantity=quantity, metric=metric, values=values), sum(each.resets for each in laid)
     values = _over(metric.over, [means(each, grid, highest=metric.over == "max").values for each in own])
     return NamedSteps(quantity=quantity, metric=metric, values=values * metric.scale_ratio), 0
+
+
+def _none_of(metric: MetricName, series: Sequence[RangeSeries], grid: StepGrid) -> Floats | None:
+    """Zero in every step that has the whole which the metric is a part of; None where there is no such whole."""
+    whole = replace(metric, labels=metric.within)
+    found = [each for each in series if each.labels.get("__name__") == metric.name and _matches(whole, each)]
+    if not metric.within or not found:
+        return None
+    return 0.0 * added([increases(each, grid).values for each in found])
 
 
 def _histogram(

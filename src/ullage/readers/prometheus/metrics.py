@@ -26,8 +26,9 @@ class SeriesKind(enum.Enum):
 class MetricName:
     """One name of a quantity. `over` is how the values of several replicas become one: sum, avg, max or count.
 
-    `labels` select among its series; `caveat` is what a reader of it should know. In an expression `{sel}` stands for
-    the labels that were asked for, and `{step}` for the length of a step.
+    `labels` select among its series; those of `within` are the whole that it is a part of: an engine has no series of a
+    part that it never counted, and where the whole is there that part is none. `caveat` is what a reader should know.
+    In an expression `{sel}` stands for the labels that were asked for, and `{step}` for the length of a step.
     """
 
     name: str
@@ -35,6 +36,7 @@ class MetricName:
     kind: SeriesKind
     over: str = "sum"
     labels: str = ""
+    within: str = ""
     scale_ratio: float = 1.0
     caveat: str = ""
 
@@ -81,7 +83,13 @@ METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
         dynamo="dynamo_frontend_requests_total",
     ),
     ObservedQuantity.FAILURES: (
-        MetricName(name="http_requests_total", engine="vllm", kind=_COUNTER, labels=f'{_ASKED},status=~"5..|4.."'),
+        MetricName(
+            name="http_requests_total",
+            engine="vllm",
+            kind=_COUNTER,
+            labels=f'{_ASKED},status=~"5..|4.."',
+            within=_ASKED,
+        ),
         *_named(
             _COUNTER,
             sglang="sglang:num_aborted_requests_total",
@@ -170,8 +178,13 @@ METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
     ),
     ObservedQuantity.RESTARTS: (
         *_named(_COUNTER, kubernetes="kube_pod_container_status_restarts_total"),
+        # A process that is started anew is not there for minutes, so that its last start may be many steps back.
         MetricName(
-            name="sum(changes(process_start_time_seconds{sel}[{step}s]))", engine="any", kind=SeriesKind.EXPRESSION
+            name="count(last_over_time(process_start_time_seconds{sel}[{step}s]) != "
+            "last_over_time(process_start_time_seconds{sel}[6h] offset {step}s)) "
+            "or 0 * count(last_over_time(process_start_time_seconds{sel}[{step}s]))",
+            engine="any",
+            kind=SeriesKind.EXPRESSION,
         ),
     ),
     ObservedQuantity.OOM_KILLS: _named(_COUNTER, kubernetes="container_oom_events_total"),
@@ -241,7 +254,11 @@ def query_of(metric: MetricName, *, step_s: int, selector: str, by: str = "") ->
         return metric.name.replace("{sel}", sel).replace("{step}", str(step_s))
     if metric.kind is SeriesKind.COUNTER:
         grouped = f" by ({by})" if by else ""
-        return f"sum{grouped} (increase({metric.name}{sel}[{step_s}s]))"
+        part = f"sum{grouped} (increase({metric.name}{sel}[{step_s}s]))"
+        if not metric.within or by:
+            return part
+        whole = ",".join(each for each in (metric.within, selector) if each)
+        return f"{part} or 0 * sum (increase({metric.name}{{{whole}}}[{step_s}s]))"
     if metric.kind is SeriesKind.HISTOGRAM:
         return f"sum by (le) (increase({metric.name}_bucket{sel}[{step_s}s]))"
     if metric.over == "count":
