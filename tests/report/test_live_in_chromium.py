@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -112,10 +113,19 @@ def test_a_move_is_estimated_at_once_and_decided_as_the_command_line_decides_it(
         assert shown["figures"].keys() == json.loads(to_text(planned.to_dict()))["figures"].keys()
         assert shown["summary"] == json.loads(to_text(planned.to_dict()))["summary"]
 
+        with page.expect_download(timeout=DECIDED_MS) as waited:
+            page.get_by_role("button", name="The emitted files").click()
+        with tarfile.open(waited.value.path()) as files:
+            assert any(each.name.endswith(".yaml") and each.size > 0 for each in files)
+
+        page.get_by_text("Drills", exact=True).first.click()
+        page.get_by_role("button", name="Play the drills").click()
+        expect(page.locator("#drills p.sentence")).to_contain_text("drill", timeout=DECIDED_MS)
         report = tmp_path / "plan.html"
         report.write_text(downloaded(page, "The report as one file"))
         with opened(browser, report) as offline:
             assert offline.page.locator("h1").inner_text() == "small"
+            assert offline.page.locator("#drills table").count() == 1
             assert offline.complaints == []
         assert complaints == []
 
@@ -145,6 +155,8 @@ def test_scenarios_stand_side_by_side_and_a_link_shows_the_same_controls(browser
         expect(other.locator("output[for=traffic]")).to_have_text("\u00d7 2")
         decided(other)
         expect(other.locator("h1")).to_have_text("small")
+        # Another tab, and one that is loaded again, have the scenarios too.
+        assert other.locator("table.compared thead th").all_inner_texts() == ["figure", "now", "double"]
         assert complaints == []
 
 

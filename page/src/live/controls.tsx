@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import type { PlanJson } from "../document";
-import { percent } from "../words";
+import { part, percent } from "../words";
 import type { Moves } from "./moves";
 
 const STORAGES = ["page-cache", "local-nvme", "shared-filesystem", "network-disk", "object-store", "streamed"];
@@ -85,7 +85,7 @@ function Share(props: { id: string; label: string; value: number | null; min: nu
       min={props.min}
       max={props.max}
       step={props.step}
-      shown={props.value === null ? `${percent(props.own)}, as planned` : percent(props.value)}
+      shown={props.value === null ? `${part(props.own)} as planned` : percent(props.value)}
       set={props.set}
     />
   );
@@ -106,7 +106,7 @@ export function Controls({ moves, move, from, devices }: Props) {
       <Factor id="prompt" label="Prompt length" value={moves.prompt} most={4} set={(prompt) => move({ prompt })} />
       <Share id="cached" label="Cached share" value={moves.cached} min={0} max={0.95} step={0.05} own={cached} set={(value) => move({ cached: value })} />
       <Factor id="slo" label="SLO limits" value={moves.slo} most={4} set={(slo) => move({ slo })} />
-      <Share id="shortfall" label="Chance of a shortfall" value={moves.shortfall} min={0.005} max={0.5} step={0.005} own={own("policy.shortfall", 0.05)} set={(shortfall) => move({ shortfall })} />
+      <Share id="shortfall" label="Shortfall risk" value={moves.shortfall} min={0.005} max={0.5} step={0.005} own={own("policy.shortfall", 0.05)} set={(shortfall) => move({ shortfall })} />
       <Slider id="discount" label="Discount on prices" value={moves.discount} min={0} max={0.7} step={0.05} shown={moves.discount ? percent(moves.discount) : "list price"} set={(discount) => move({ discount })} />
       {single && <Choice id="device" label="Device" value={moves.device} options={devices} set={(device) => move({ device })} />}
       {single && <Choice id="storage" label="Weights come from" value={moves.storage} options={STORAGES} set={(storage) => move({ storage })} />}

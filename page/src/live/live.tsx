@@ -1,23 +1,26 @@
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import type { PlanJson } from "../document";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Drill, PlanJson } from "../document";
 import { Nothing } from "../figure";
 import { PlanPage } from "../page";
 import { brief, percent, usd } from "../words";
 import "../style.css";
 import "./live.css";
+import { archive } from "./archive";
 import { Controls, Panel } from "./controls";
 import { useDesk, type Desk } from "./desk";
 import { Files } from "./files";
 import { command, fromAddress, STILL, toAddress, type Moves } from "./moves";
-import { scenario, Scenarios, type Scenario } from "./scenarios";
-import { answered, token, type Estimate } from "./service";
+import { keptBefore, remember, scenario, Scenarios, type Scenario } from "./scenarios";
+import { answered, Refused, token, type Asked, type Estimate } from "./service";
 
 function Live() {
   const [moves, setMoves] = useState<Moves>(() => fromAddress(location.search));
-  const [kept, setKept] = useState<Scenario[]>([]);
+  const [kept, setKept] = useState<Scenario[]>(keptBefore);
+  const [drills, setDrills] = useState<{ of: PlanJson; drilled: NonNullable<PlanJson["drilled"]> } | null>(null);
   const [devices, setDevices] = useState<string[]>([]);
   const desk = useDesk(moves);
+  useEffect(() => remember(kept), [kept]);
   useEffect(() => history.replaceState(null, "", toAddress(moves) + location.hash), [moves]);
   useEffect(() => {
     void answered<{ sheets?: { name: string }[] }>("facts", { kind: "devices" })
@@ -26,6 +29,8 @@ function Live() {
   }, []);
   const move = (changed: Partial<Moves>) => setMoves((before) => ({ ...before, ...changed }));
   const { plan } = desk;
+  // Drills are of one plan, and go with it.
+  const shown = useMemo(() => (plan && drills?.of === plan ? { ...plan, drilled: drills.drilled } : plan), [plan, drills]);
   const board = (
     <section class="live" aria-label="What if">
       <Status desk={desk} />
@@ -38,15 +43,39 @@ function Live() {
         open={setMoves}
       />
       <Files inUse={moves.files} use={(key, name) => move({ files: { ...moves.files, [key]: [...(moves.files[key] ?? []), name] } })} />
+      <Panel title="Drills">
+        <p class="row">
+          <Asking
+            said="Play the drills on this plan"
+            busy="Playing ten drills, which takes about as long as a plan"
+            request={desk.isDecided ? desk.request : null}
+            ask={async (request, signal) => {
+              const of = plan;
+              const drilled = await answered<{ results: Drill[]; notes: string[] }>("drill", request, signal);
+              if (of) setDrills({ of, drilled });
+            }}
+          />
+          {shown?.drilled && <a href="#drills">What they showed</a>}
+        </p>
+      </Panel>
       <PlanFile given={moves.plan} use={(text) => setMoves({ ...STILL, plan: text })} />
       <Panel title="Take it with you">
         <div class="row">
           <button type="button" disabled={!plan} onClick={() => plan && save("plan.json", "application/json", JSON.stringify(plan, null, 2))}>
             The plan as JSON
           </button>
-          <button type="button" disabled={!plan} onClick={() => plan && void saveReport(plan)}>
+          <button type="button" disabled={!shown} onClick={() => shown && void saveReport(shown)}>
             The report as one file
           </button>
+          <Asking
+            said="The emitted files"
+            busy="Writing manifests, flags and alerts"
+            request={desk.isDecided ? desk.request : null}
+            ask={async (request, signal) => {
+              const found = await answered<{ files: { name: string; text: string }[] }>("emit", request, signal);
+              saveBlob("plan-files.tar", archive(found.files));
+            }}
+          />
           <button type="button" onClick={() => void navigator.clipboard.writeText(location.href)}>
             Copy a link to these controls
           </button>
@@ -66,7 +95,42 @@ function Live() {
   return (
     <>
       {board}
-      {plan ? <PlanPage json={plan} /> : <main><h1>Ullage</h1></main>}
+      {shown ? <PlanPage json={shown} /> : <main><h1>Ullage</h1></main>}
+    </>
+  );
+}
+
+/** A button that asks the service for something of the decided plan, says that it does, and what was refused. */
+function Asking(props: { said: string; busy: string; request: Asked | null; ask: (request: Omit<Asked, "quick">, signal: AbortSignal) => Promise<void> }) {
+  const [under, setUnder] = useState<AbortController | null>(null);
+  const [refused, setRefused] = useState("");
+  useEffect(() => () => under?.abort(), [under, props.request]);
+  const start = async () => {
+    if (!props.request) return;
+    const gone = new AbortController();
+    setUnder(gone);
+    setRefused("");
+    const { plan, set, traffic } = props.request;
+    try {
+      await props.ask({ plan, set, traffic }, gone.signal);
+    } catch (error) {
+      if (!gone.signal.aborted) setRefused(error instanceof Refused ? `${error.title}: ${error.message}` : String(error));
+    }
+    setUnder(null);
+  };
+  return (
+    <>
+      <button type="button" disabled={!props.request || under !== null} onClick={() => void start()}>
+        {props.said}
+      </button>
+      {under && (
+        <button type="button" onClick={() => under.abort()}>
+          Stop
+        </button>
+      )}
+      <span role="status" class={refused ? "problem" : "faint"}>
+        {under ? `${props.busy}.` : refused}
+      </span>
     </>
   );
 }
@@ -159,7 +223,7 @@ const headline = (plan: PlanJson) => {
 const guess = (estimate: Estimate) => {
   const pools = estimate.pools.map((each) => {
     const [low, high] = [each.low_replicas + each.reserve_replicas, each.high_replicas + each.reserve_replicas];
-    return `about ${each.total_replicas} replicas (${low} to ${high}) on ${each.devices} ${each.device}`;
+    return `about ${each.total_replicas} replicas${low < high ? ` (${low} to ${high})` : ""} on ${each.devices} ${each.device}`;
   });
   const money = estimate.usd === null ? "" : `, devices ${usd(estimate.usd)} USD a month`;
   const pending = estimate.pending.length ? `; nothing yet of ${estimate.pending.join(", ")}` : "";
@@ -175,9 +239,11 @@ function namesIn(value: unknown): string[] {
   return Object.values(own).flatMap(namesIn);
 }
 
-function save(name: string, type: string, text: string) {
+const save = (name: string, type: string, text: string) => saveBlob(name, new Blob([text], { type }));
+
+function saveBlob(name: string, blob: Blob) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -34,6 +34,28 @@ export function scenario(name: string, moves: Moves, plan: PlanJson): Scenario {
   return { name, moves, verdict: plan.summary.verdict, figures: Object.fromEntries(ROWS.map(([each]) => [each, pick(each)])) };
 }
 
+const STORE = "ullage-scenarios";
+const MOST_KEPT = 20;
+
+/** Scenarios stay in this browser, so that a page that is loaded again has them; they are sent nowhere. */
+export function remember(kept: Scenario[]) {
+  try {
+    localStorage.setItem(STORE, JSON.stringify(kept.slice(-MOST_KEPT)));
+  } catch {
+    // A browser that stores nothing still compares what is open.
+  }
+}
+
+export function keptBefore(): Scenario[] {
+  try {
+    const found: unknown = JSON.parse(localStorage.getItem(STORE) ?? "[]");
+    const whole = (each: unknown): each is Scenario => typeof each === "object" && each !== null && "name" in each && "moves" in each && "figures" in each;
+    return Array.isArray(found) ? found.filter(whole) : [];
+  } catch {
+    return [];
+  }
+}
+
 const said = (of: Quantity | null | undefined) => (of ? (of.unit === "USD" && Number(of.value) >= 1 ? `${usd(Number(of.value))} USD` : show(of.value, of.unit)) : "–");
 
 export function Scenarios(props: {

@@ -127,9 +127,16 @@ export async function* watch(job: Job, signal: AbortSignal): AsyncGenerator<Job>
 export async function answered<Answer>(verb: string, body: unknown, signal?: AbortSignal): Promise<Answer> {
   const init = { method: "POST", headers: headers({ "content-type": "application/json" }), body: JSON.stringify(body), signal };
   let answer = await send(`/v1/${verb}`, init);
-  while (answer.status === 202) {
-    const job = (await answer.json()) as Job;
-    answer = await send(`${job.result}?wait=25`, { headers: headers(), signal });
+  let job: Job | null = null;
+  try {
+    while (answer.status === 202) {
+      job = (await answer.json()) as Job;
+      answer = await send(`${job.result}?wait=25`, { headers: headers(), signal });
+    }
+  } catch (error) {
+    // Nobody waits for it any more.
+    if (job && signal?.aborted) void cancel(job).catch(() => undefined);
+    throw error;
   }
   return (await answer.json()) as Answer;
 }
