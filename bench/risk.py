@@ -96,7 +96,8 @@ def main() -> None:
         domains_of=domains,
         outages=planned_work(pool, given),
     )
-    tested(study, model, asked.tests)
+    if asked.tests:
+        tested(study, model, asked.tests)
     if not worlds:
         return
     fleets = {("planned", target): planned(target) for target in TARGETS}

@@ -20,7 +20,7 @@ from ullage.fleet.availability import Breakage
 from ullage.fleet.risk.load_draws import DEMAND, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
 from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours
-from ullage.fleet.risk.spread import RatioSpread, band_spread, lognormal, quantile_spread
+from ullage.fleet.risk.spread import Floats, RatioSpread, band_spread, lognormal, quantile_spread
 from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS, Axis, CapacityEdge, found_edge
 
 
@@ -190,6 +190,28 @@ def test_beyond_the_edge_no_fleet_helps_and_that_is_no_shortfall() -> None:
     assert model.fraction(600) == pytest.approx(0.0, abs=1e-3)
     free = risk_model(given=given)
     assert all(model.fraction(each) <= free.fraction(each) for each in (100, 120, 150, 200))
+
+
+def test_near_the_edge_short_prompts_make_up_for_slow_steps() -> None:
+    """A service whose prompts count as slower steps, and for a third more: two ratios off at once follow its law."""
+    at = np.linspace(-0.6, 0.6, 25)
+
+    def law(steps: Floats, prompts: Floats) -> Floats:
+        return np.expm1(3.0 * (steps + 0.8 * prompts)) + 0.3 * prompts
+
+    known = surface(
+        axes={
+            STEPS: Axis(ratios=tuple(np.exp(at)), logs=tuple(law(at, 0.0 * at))),
+            PROMPTS: Axis(ratios=tuple(np.exp(at)), logs=tuple(law(0.0 * at, at))),
+        }
+    )
+    edged = replace(known, edge=CapacityEdge(steps_ratio=math.exp(0.55), slopes={PROMPTS: 0.8}))
+    steps, prompts = np.array([0.3, 0.45, 0.45, -0.2, 0.2, 0.0]), np.array([0.2, -0.25, 0.0, -0.3, 0.35, 0.3])
+    ratios = {STEPS: np.exp(steps), PROMPTS: np.exp(prompts)}
+    assert np.log(edged.slowdowns(ratios)) == pytest.approx(law(steps, prompts), abs=0.05)
+    kind = np.log(known.slowdowns(ratios)) - law(steps, prompts)
+    assert kind[0] < -0.5, "each by itself is too kind where both are slow"
+    assert kind[1] > 0.5, "and too strict where one makes up for the other"
 
 
 def test_a_decided_size_is_carried_even_beyond_a_noisy_edge() -> None:

@@ -17,6 +17,10 @@ number of them. Its own time is about a product of powers of the ratios, so that
 
 found by trials of a nearly idle pool: along steps with the others at 1, and with each of them slow by itself.
 
+Near the edge capacity falls steeply, and how near a draw is hangs on all ratios together: prompts a little shorter make
+up for steps that alone would be too slow. So steps count at what all ratios come to in the edge's terms, and the factor
+of every other ratio is what it is worth beyond that; with one ratio off at a time both are as they were tried.
+
 The surface is then checked at points drawn from the same distributions, every other one reflected to the slow side: the
 error found there is part of the answer. The level itself is anchored where the plan's own size was decided by many
 windows.
@@ -122,6 +126,12 @@ class CapacityEdge:
     steps_ratio: float
     slopes: Mapping[str, float]
 
+    def steps_logs(self, ratios: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The logarithm of the slower steps that each of these ratios is worth."""
+        return {
+            name: (1.0 if name == STEPS else self.slopes.get(name, 0.0)) * np.log(each) for name, each in ratios.items()
+        }
+
     def is_beyond(self, ratios: Mapping[str, Floats]) -> NDArray[np.bool_]:
         """By draw.
 
@@ -129,8 +139,7 @@ class CapacityEdge:
         >>> edge.is_beyond({STEPS: np.array([1.5, 1.5]), PROMPTS: np.array([1.3, 1.4])}).tolist()
         [False, True]
         """
-        logs = [(1.0 if name == STEPS else self.slopes.get(name, 0.0)) * np.log(each) for name, each in ratios.items()]
-        return np.asarray(np.sum(logs, axis=0) >= math.log(self.steps_ratio))
+        return np.asarray(np.sum(list(self.steps_logs(ratios).values()), axis=0) >= math.log(self.steps_ratio))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +197,18 @@ class CapacitySurface:
         """The sum of the factors' logarithms, and the sum over pairs of those that slow."""
         logs = np.array([self.axes.get(name, UNTRIED).slowdown_logs(each) for name, each in ratios.items()])
         slow = np.maximum(logs, 0.0)
-        return logs.sum(axis=0), (np.square(slow.sum(axis=0)) - np.square(slow).sum(axis=0)) / 2.0
+        return logs.sum(axis=0) + self._together_logs(ratios), (
+            np.square(slow.sum(axis=0)) - np.square(slow).sum(axis=0)
+        ) / 2.0
+
+    def _together_logs(self, ratios: Mapping[str, Floats]) -> Floats:
+        """What steps are worth at all ratios' distance from the edge, less what they are worth at each one's own."""
+        steps = self.axes.get(STEPS, UNTRIED)
+        if self.edge is None or STEPS not in ratios:
+            return np.zeros(np.shape(next(iter(ratios.values()))))
+        each = self.edge.steps_logs(ratios)
+        alone = np.sum([steps.slowdown_logs(np.exp(one)) for one in each.values()], axis=0)
+        return np.asarray(steps.slowdown_logs(np.exp(np.sum(list(each.values()), axis=0))) - alone)
 
     def needed(self, loads_rps: Floats) -> NDArray[np.int64]:
         """The least replicas that carry these loads, counted in requests of the planned mix at ratio 1."""

@@ -17,7 +17,9 @@ from ullage.simulate.outcome import Outcome
 
 # A run of many requests is one of a kind, and would take more to remember than to repeat.
 _MOST_REQUESTS = 30_000
-_MOST_RUNS, _MOST_KEPT_REQUESTS = 512, 1_000_000
+_MOST_RUNS, _MOST_KEPT_BYTES = 512, 200_000_000
+# What an outcome holds: of every class five histograms, of every request its times where they were kept.
+_CLASS_BYTES, _REQUEST_BYTES = 160_000, 32
 # Whether they are too many is asked once for so many new ones.
 _LOOKED_AFTER = 8
 _KNOWN: dict[tuple[object, ...], tuple[int, tuple[str, ...], Outcome]] = {}
@@ -67,7 +69,7 @@ def _renamed(known: Outcome, new_names: dict[str, str]) -> Outcome:
 def _forget_oldest() -> None:
     """Several threads play at once: the list is made in one piece, an iterator would see the others' changes."""
     kept = 0
-    for place, (key, (requests, _, _)) in enumerate(reversed(list(_KNOWN.items()))):
-        kept += requests
-        if kept > _MOST_KEPT_REQUESTS or place >= _MOST_RUNS:
+    for place, (key, (requests, names, _)) in enumerate(reversed(list(_KNOWN.items()))):
+        kept += _REQUEST_BYTES * requests + _CLASS_BYTES * len(names)
+        if kept > _MOST_KEPT_BYTES or place >= _MOST_RUNS:
             _KNOWN.pop(key, None)
