@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from support.kept_case import KeptCase
+from support.planned import AS_OF
 from support.production import Planted
+from ullage.errors import Rejection
+from ullage.load.pool import load_pools
 from ullage.reconcile.attribution import error_by_cause
-from ullage.reconcile.evaluate import Needed
+from ullage.reconcile.evaluate import Evaluation, Needed, ServiceEvaluation, pool_inputs
 from ullage.reconcile.inputs import DriftCause, DriftInputs, InputVerdict
 from ullage.reconcile.observation import Observation, ObservedQuantity
 from ullage.reconcile.reconcile import Reconciliation, reconcile
@@ -152,3 +155,62 @@ def test_updates_change_what_drifted_and_nothing_else(kept: KeptCase) -> None:
     assert "arrival rate" in by_key["workload.classes.chat.rate"].evidence
     _, elsewhere = plan_updates(kept.expected, held(kept, PLANTED[DriftCause.STEPS]), weeks=2.0)
     assert any("calibrate" in each for each in elsewhere)
+
+
+TWO_POOLS = {
+    "version": 1,
+    "service": "two pools",
+    "dated": "2026-11-15",
+    "workload": {
+        "classes": [
+            {"name": "chat", "rate": "6 req/s", "longest_context": 8192, "slo": {"tpot_p95": "80ms"}, "pool": "small"},
+            {
+                "name": "coding",
+                "rate": "1 req/s",
+                "longest_context": 8192,
+                "slo": {"tpot_p95": "80ms"},
+                "pool": "large",
+            },
+        ]
+    },
+    "pools": [
+        {"name": "small", "model": "llama-3.1-8b", "device": "h100-sxm"},
+        {"name": "large", "model": "llama-3.1-70b", "device": "h100-sxm", "tensor_parallel": 4},
+    ],
+}
+
+
+@pytest.mark.slow
+def test_several_pools_need_the_sum_and_share_out_the_whole(kept: KeptCase) -> None:
+    pools = load_pools(TWO_POOLS, as_of=AS_OF)
+    assert not isinstance(pools, Rejection)
+    own = kept.expected.pools[0]
+    names = {"chat": "small", "coding": "large"}
+    expected = replace(
+        kept.expected,
+        pools=(replace(own, name="small"), replace(own, name="large", devices=4)),
+        classes=tuple(replace(each, pool=names[each.name]) for each in kept.expected.classes),
+    )
+    parts = [Evaluation(expected, each, pools[each.name].bases(0), seed=0) for each in expected.pools]
+    whole = ServiceEvaluation(parts)
+    chat, coding = (each.mean_rps for each in expected.classes)
+    total = chat + coding
+    # Coding doubles its share, and chat gives it: to the pool of coding that is twice its traffic.
+    mix = {"coding": 2.0, "chat": (total - 2.0 * coding) / chat}
+    drift = DriftInputs(traffic_ratio=1.3, class_ratios=mix, output_ratio=1.4)
+    assert pool_inputs(drift, expected, "large").traffic_ratio == pytest.approx(2.6)
+    assert pool_inputs(drift, expected, "small").traffic_ratio == pytest.approx(1.3 * mix["chat"])
+    needed = whole.needed(drift)
+    assert needed.replicas == pytest.approx(sum(each.needed(drift).replicas for each in parts))
+    found = error_by_cause(drift, whole.needed)
+    assert {each.cause for each in found.shares} == {DriftCause.TRAFFIC, DriftCause.MIX, DriftCause.LENGTHS}
+    for measure in ("replicas", "usd_per_month", "usd_per_success"):
+        for way in ("in_order", "shapley"):
+            charged = sum(getattr(getattr(each, way), measure) for each in found.shares)
+            assert charged == pytest.approx(getattr(found.whole, measure), rel=1e-9)
+    # A replica of four devices costs four times one of a single device, and both together what the plan says.
+    small, large = (expected.pool_usd_per_hour(each) for each in expected.pools)
+    assert small is not None
+    assert large == pytest.approx(4.0 * small)
+    assert small + large == pytest.approx(2.0 * (expected.replica_usd_per_hour or 0.0))
+    assert expected.whole_pool.replicas == 2 * own.replicas

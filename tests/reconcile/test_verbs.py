@@ -18,6 +18,7 @@ from ullage.errors import ExitCode, NotGiven
 from ullage.files.plan_edit import edited_text, unified_diff
 from ullage.files.plan_file import read_plan_document
 from ullage.files.strict_yaml import read_yaml
+from ullage.load.evidence import read_calibration
 from ullage.reconcile.inputs import DriftInputs
 from ullage.reconcile.score import LastReconciled
 from ullage.verbs.ledger import last_of
@@ -111,6 +112,11 @@ def test_a_drift_is_found_in_files_kept_and_written_as_a_diff(
     read_plan_document(read_yaml(changed, file="plan.yaml"))
     assert "# People wait for it." in changed
     assert "rate: 9." in changed
+    # Step times hold, so that the diff leaves them alone; what production says of them can be read all the same.
+    assert "calibrations" not in changed
+    fitted = read_calibration(tmp_path / "plan.calibration.json")
+    assert fitted.tested is not None
+    assert fitted.configuration["model"] == "llama-3.1-8b"
     # The next plan knows of it.
     stage = last_of("two classes")
     assert isinstance(stage, LastReconciled)

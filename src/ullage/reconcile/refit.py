@@ -66,15 +66,15 @@ class FitReplica:
 class ProductionLoad:
     """Hours of about one load of a replica: how many, how many requests, and what is fitted to them.
 
-    `held` of `checked` percentiles, by the fit, lie in the buckets that the engines counted.
+    `held_count` of `checked_count` percentiles, by the fit, lie in the buckets that the engines counted.
     """
 
     rate_rps: float
     hours: float
     requests: float
     fitted: tuple[str, ...]
-    held: int
-    checked: int
+    held_count: int
+    checked_count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +299,6 @@ def _load(
         hours=float(mask.sum()) * seen.step_s / 3600.0,
         requests=_requests(seen, mask),
         fitted=tuple(f"{each.latency} {each.statistic}" for each in measured.targets),
-        held=held,
-        checked=checked,
+        held_count=held,
+        checked_count=checked,
     )

@@ -129,7 +129,7 @@ def _refit(found: StepRefit | None) -> list[RenderableType]:
         "Step times fitted to production", "req/s of a replica", "hours", "requests", "fitted", "checked"
     )
     for each in found.loads:
-        held = f"{each.held} of {each.checked} percentiles in their buckets" if each.checked else ""
+        held = f"{each.held_count} of {each.checked_count} percentiles in their buckets" if each.checked_count else ""
         table.add_row(
             f"{each.rate_rps:.3g}", f"{each.hours:.3g}", f"{each.requests:,.0f}", ", ".join(each.fitted), held
         )
