@@ -48,6 +48,7 @@ from ullage.admission.retries import (
 from ullage.admission.retries import MOST_REPLICAS as STORM_REPLICAS
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Figure, number
+from ullage.facts.engine import bounds_queue
 from ullage.memory.budget import MemoryBudget
 from ullage.service.curve.curve import ServiceCurve
 from ullage.service.trial.trial import Guard
@@ -145,7 +146,8 @@ def admission_limits(
     tenants = tenant_rates(demand, policy, capacity_rps=capacity_rps * replicas)
     trial, scale = replace(curve.bases.conservative, replicas=replicas), curve.bases.conservative_probe
     planned = planned_load(trial, scale, rate_rps=planning_rps * replicas, seed=curve.seed)
-    flags = engine_flags(planned, bounds.guard, memory.runtime.engine, map)
+    is_bounded = bounds_queue(memory.runtime.engine, memory.runtime.version)
+    flags = engine_flags(planned, bounds.guard, has_queue_flag=is_bounded, map=map)
     small = clients.of(replicas=min(replicas, MOST_REPLICAS))
     storm = clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS))
     found = AdmissionLimits(
@@ -200,9 +202,14 @@ def _without_gateway(found: AdmissionLimits) -> str:
         next(each.success_fraction for each in found.proofs if (each.enforced_by, each.load_ratio) == (way, worst))
         for way in (ENGINE_ALONE, WITH_GATEWAY)
     )
+    why = (
+        "an engine queues what it is sent, and a growing queue makes everybody late"
+        if found.flags.waiting_requests is None
+        else "an engine's bound refuses whoever comes when its queue is full, whatever their class or wait"
+    )
     return (
         f"With the engine's flags alone {alone:.1%} of requests succeed at {worst:.3g} times the planned load, with "
-        f"the gateway's limits {both:.1%}: an engine queues what it is sent, and a growing queue makes everybody late."
+        f"the gateway's limits {both:.1%}: {why}."
     )
 
 

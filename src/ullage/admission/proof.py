@@ -28,8 +28,6 @@ from ullage.service.trial.window import Probe
 
 ENGINE_ALONE, WITH_GATEWAY = "engine flags alone", "engine and gateway"
 OVERLOADS = (1.5, 3.0)
-# Engines whose own flags bound the queue too.
-_QUEUE_FLAG = frozenset({"sglang"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +69,10 @@ def planned_load(trial: Trial, probe: Probe, *, rate_rps: float, seed: int) -> P
     return PlannedLoad(trial=tested, rate_rps=tested_rps, strata=strata)
 
 
-def engine_flags(planned: PlannedLoad, guard: Guard, engine: str, map: Any = map) -> Guard:  # noqa: A002
+def engine_flags(planned: PlannedLoad, guard: Guard, *, has_queue_flag: bool, map: Any = map) -> Guard:  # noqa: A002
     """What an engine's own flags hold it to at any load: as strict as the planned load allows."""
     grid = concurrency_grid(planned.trial.replica.engine.max_sequences)
-    waiting = guard.waiting_requests if engine in _QUEUE_FLAG else None
+    waiting = guard.waiting_requests if has_queue_flag else None
     allowed = set(planned.under(None, map)[1])
     looser = [each for each in grid if each >= guard.running_requests]
 

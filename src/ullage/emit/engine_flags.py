@@ -10,7 +10,7 @@ from ullage.emit.quantities import number
 from ullage.emit.request import EmitPool
 from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
-from ullage.facts.engine import version_key
+from ullage.facts.engine import bounds_queue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +97,9 @@ def _vllm(pool: EmitPool) -> EngineCommand:
     return EngineCommand(command=("vllm", "serve"), flags=_on_command_line(flags), cannot=cannot)
 
 
-# The first version of vLLM that refuses what it has no room to queue.
-_VLLM_BOUNDED_FROM = (0, 29)
-
-
 def _vllm_in_flight(pool: EmitPool, key: str) -> list[EngineFlag]:
     """The bound on requests in the engine, running and waiting; versions without it queue what they are sent."""
-    if pool.choice.version is not None and version_key(pool.choice.version) < _VLLM_BOUNDED_FROM:
+    if not bounds_queue("vllm", pool.choice.version):
         return []
     running, queued = (f"limit.{each}_requests" for each in ("engine_running", "replica_queue"))
     why = f"running and waiting together: {pool.number(running).why}; {pool.number(queued).why}"

@@ -148,6 +148,16 @@ def engine_defaults(
     )
 
 
+# The first version whose own flags refuse what there is no room to queue; TensorRT-LLM has none.
+_QUEUE_BOUNDED_FROM = {"vllm": (0, 29), "sglang": (0,)}
+
+
+def bounds_queue(engine: str, version: str | None) -> bool:
+    """Whether the engine's own flags bound its queue; None is the newest version."""
+    first = _QUEUE_BOUNDED_FROM.get(engine)
+    return first is not None and (version is None or version_key(version) >= first)
+
+
 @functools.lru_cache(maxsize=1024)
 def version_key(version: str) -> tuple[int, ...]:
     """The numbers of a version or of an image's tag, for comparing.
