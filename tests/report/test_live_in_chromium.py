@@ -26,6 +26,7 @@ from ullage.report.encode import to_text
 pytestmark = [pytest.mark.slow, needs_page]
 
 DECIDED_MS = 180_000
+EMITTED = f"{ONE_REPLICA}emit: {{workloads: {{pool: {{name: chat}}}}}}\n"
 TRACE = "arrival_s,prompt_tokens,output_tokens\n" + "".join(
     f"{at * 30},{900 + at % 7},{120 + at % 5}\n" for at in range(200)
 )
@@ -77,10 +78,10 @@ def decided(page: Page) -> None:
     expect(page.locator(".status")).to_have_attribute("data-state", "decided", timeout=DECIDED_MS)
 
 
-def plan_small(page: Page) -> None:
+def plan_small(page: Page, text: str = ONE_REPLICA) -> None:
     """A plan that takes seconds, by its file's text."""
     page.get_by_text("Plan file", exact=True).click()
-    page.locator("textarea").fill(ONE_REPLICA)
+    page.locator("textarea").fill(text)
     page.get_by_role("button", name="Plan this file").click()
     expect(page.locator(".status")).to_contain_text("Estimate, being decided", timeout=DECIDED_MS)
     decided(page)
@@ -97,7 +98,7 @@ def test_a_move_is_estimated_at_once_and_decided_as_the_command_line_decides_it(
     browser: Browser, place: str, tmp_path: Path
 ) -> None:
     with live(browser, place) as (page, complaints):
-        plan_small(page)
+        plan_small(page, EMITTED)
         page.locator("#traffic").focus()
         for _ in range(4):
             page.keyboard.press("ArrowRight")
@@ -107,16 +108,17 @@ def test_a_move_is_estimated_at_once_and_decided_as_the_command_line_decides_it(
         expect(page.locator(".live .command")).to_contain_text("--traffic x2")
         shown = json.loads(downloaded(page, "The plan as JSON"))
         file = tmp_path / "plan.yaml"
-        file.write_text(ONE_REPLICA)
+        file.write_text(EMITTED)
         planned = verbs.plan(file, traffic="x2", quick=True)
         assert not isinstance(planned, Rejection)
         assert shown["figures"].keys() == json.loads(to_text(planned.to_dict()))["figures"].keys()
         assert shown["summary"] == json.loads(to_text(planned.to_dict()))["summary"]
 
+        page.get_by_label("Emit").select_option("tfvars")
         with page.expect_download(timeout=DECIDED_MS) as waited:
             page.get_by_role("button", name="The emitted files").click()
         with tarfile.open(waited.value.path()) as files:
-            assert any(each.name.endswith(".yaml") and each.size > 0 for each in files)
+            assert ["tfvars" in each.name and each.size > 0 for each in files] == [True]
 
         page.get_by_text("Drills", exact=True).first.click()
         page.get_by_role("button", name="Play the drills").click()

@@ -14,10 +14,14 @@ import { command, fromAddress, STILL, toAddress, type Moves } from "./moves";
 import { keptBefore, remember, scenario, Scenarios, type Scenario } from "./scenarios";
 import { answered, Refused, token, type Asked, type Estimate } from "./service";
 
+/** What a plan is most often emitted as; `ullage emit --list` has all of it. */
+const TARGETS = ["deployment, pdb, prometheus", "deployment", "vllm", "keda", "hpa", "prometheus", "grafana", "openslo", "envoy-gateway", "kueue", "karpenter", "tfvars"];
+
 function Live() {
   const [moves, setMoves] = useState<Moves>(() => fromAddress(location.search));
   const [kept, setKept] = useState<Scenario[]>(keptBefore);
   const [drills, setDrills] = useState<{ of: PlanJson; drilled: NonNullable<PlanJson["drilled"]> } | null>(null);
+  const [targets, setTargets] = useState(TARGETS[0]!);
   const [devices, setDevices] = useState<string[]>([]);
   const desk = useDesk(moves);
   useEffect(() => remember(kept), [kept]);
@@ -67,21 +71,34 @@ function Live() {
           <button type="button" disabled={!shown} onClick={() => shown && void saveReport(shown)}>
             The report as one file
           </button>
-          <Asking
-            said="The emitted files"
-            busy="Writing manifests, flags and alerts"
-            request={desk.isDecided ? desk.request : null}
-            ask={async (request, signal) => {
-              const found = await answered<{ files: { name: string; text: string }[] }>("emit", request, signal);
-              saveBlob("plan-files.tar", archive(found.files));
-            }}
-          />
           <button type="button" onClick={() => void navigator.clipboard.writeText(location.href)}>
             Copy a link to these controls
           </button>
           <button type="button" onClick={() => setMoves(STILL)}>
             Back to the plan as it was
           </button>
+        </div>
+        <div class="row">
+          <label>
+            Emit{" "}
+            <select value={targets} onChange={(event) => setTargets(event.currentTarget.value)}>
+              {TARGETS.map((each) => (
+                <option key={each} value={each}>
+                  {each}
+                </option>
+              ))}
+            </select>
+          </label>
+          <Asking
+            said="The emitted files"
+            busy="Planning and writing the files"
+            request={desk.isDecided ? desk.request : null}
+            ask={async (request, signal) => {
+              const asked = { ...request, targets: targets.split(", ") };
+              const found = await answered<{ files: { name: string; text: string }[] }>("emit", asked, signal);
+              saveBlob("plan-files.tar", archive(found.files));
+            }}
+          />
         </div>
         {desk.request && (
           <p class="command">
