@@ -69,10 +69,10 @@ class SearchStep:
     """One thing that was varied: the value that the derived rule has, the one that was chosen, and the cost by then."""
 
     name: str
-    derived: float
-    chosen: float
+    derived_value: float
+    chosen_value: float
     cost_hours: float
-    tried: int
+    tried_rules: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,10 +279,10 @@ def search_rule(
         steps.append(
             SearchStep(
                 name=name,
-                derived=float(getattr(first, name)),
-                chosen=float(getattr(best.choice, name)),
+                derived_value=float(getattr(first, name)),
+                chosen_value=float(getattr(best.choice, name)),
                 cost_hours=best.cost_hours,
-                tried=len(search.known) - before,
+                tried_rules=len(search.known) - before,
             )
         )
     best = _confirmed(search, confirm)
