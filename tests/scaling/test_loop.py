@@ -333,7 +333,7 @@ def test_what_is_chosen_passes_on_every_week_and_costs_no_more_than_what_was_der
     assert found.best.cost_hours == min(each.cost_hours for each in passing)
     if found.derived.passes:
         assert found.best.cost_hours <= found.derived.cost_hours
-    # Whoever is said to pass does so on the worst week, played anew; whoever gave up was short or dear.
+    # Whoever passes does so on the worst week, played anew; whoever gave up was short or dear.
     again = [played(found.rule, found.best.choice.behind(pool()), [each]) for each in (week(4), week(5))]
     assert min(each.attainment.margin_fraction for each in again) == found.best.margin_fraction
     assert sum(each.paid_hours for each in again) == pytest.approx(found.best.cost_hours)
