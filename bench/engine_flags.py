@@ -24,12 +24,12 @@ from ullage.emit.request import EmitPool
 # Runs in the engine's environment: commands in, what its parser says of each out.
 PARSES = """
 import json, sys
-from vllm.entrypoints.openai.cli_args import make_arg_parser
-try:
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
-except ImportError:
-    from vllm.utils import FlexibleArgumentParser
 import vllm
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+try:
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+except ImportError:
+    from vllm.entrypoints.openai.cli_args import make_arg_parser
 
 class Refused(Exception):
     pass

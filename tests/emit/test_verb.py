@@ -9,10 +9,14 @@ import pytest
 import yaml
 
 from support.emitted import NAMES, document
+from support.planned import AS_OF
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError, Rejection
+from ullage.readers.kubernetes import read_rules
 from ullage.verbs.emit import Emitted
+from ullage.verbs.plan_answer import PlanAnswer
+from ullage.verbs.scale import searched_settings
 
 PLAN = """
 version: 1
@@ -60,6 +64,37 @@ def test_files_are_written_whole_and_not_twice(folder: Path, capsys: pytest.Capt
     assert not (out / "chat.pdb.yaml").exists()
     assert command(folder, "--target", "keda,pdb", "--out", str(out), "--force") == ExitCode.OK
     assert {each.name: each.read_bytes() for each in out.iterdir()} == before
+
+
+SMALL = """
+version: 1
+service: small
+dated: 2026-11-15
+workload:
+  classes: [{name: chat, rate: 4 req/s, longest_context: 4096, slo: {ttft_p95: 2s, tpot_p95: 80ms}}]
+pool: {model: llama-3.1-8b, device: l40s, max_sequences: 3, instance: g6e.xlarge}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.fresh
+def test_a_searched_rule_is_what_is_written(tmp_path: Path) -> None:
+    """The search states its rule in the plan, whose rule is read back from the file to the last value."""
+    names = "".join(f"  {line}\n" for line in NAMES.strip().splitlines())
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(f"{SMALL}emit:\n{names}")
+    made = verbs.emit(plan, ["keda"], searched=True, as_of=AS_OF)
+    assert isinstance(made, Emitted)
+    (tmp_path / "scaled.yaml").write_text(made.files[0].text)
+    (found,) = read_rules([tmp_path / "scaled.yaml"])
+    plain = verbs.plan(plan, as_of=AS_OF)
+    assert isinstance(plain, PlanAnswer)
+    stated = verbs.plan(plan, as_of=AS_OF, set=searched_settings(plain))
+    assert isinstance(stated, PlanAnswer)
+    rule = stated.pools[0].scaling.rule
+    assert (found.rule.spec, found.rule.schedule, found.rule.queries) == (rule.spec, rule.schedule, rule.queries)
+    with pytest.raises(InputError, match="--searched"):
+        verbs.emit(plan, ["keda"], searched=True, stored=tmp_path / "plan.json")
 
 
 def test_check_is_an_exit_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

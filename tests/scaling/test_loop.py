@@ -333,14 +333,14 @@ def test_what_is_chosen_passes_on_every_week_and_costs_no_more_than_what_was_der
     assert found.best.cost_hours == min(each.cost_hours for each in passing)
     if found.derived.passes:
         assert found.best.cost_hours <= found.derived.cost_hours
-    # Whoever is said to pass does so on the worst week, played anew; whoever gave up was short or dear.
+    # Whoever passes does so on the worst week, played anew; whoever gave up was short or dear.
     again = [played(found.rule, found.best.choice.behind(pool()), [each]) for each in (week(4), week(5))]
     assert min(each.attainment.margin_fraction for each in again) == found.best.margin_fraction
     assert sum(each.paid_hours for each in again) == pytest.approx(found.best.cost_hours)
     costs = [each.cost_hours for each in found.steps]
     assert costs == sorted(costs, reverse=True)
     assert found.steps[0].name == "threshold_value"
-    assert sum(each.tried for each in found.steps) + 1 == len(found.tried)
+    assert sum(each.tried_rules for each in found.steps) + 1 == len(found.tried)
 
 
 @pytest.mark.slow
@@ -380,7 +380,10 @@ def test_warm_levels_are_paid() -> None:
         wide = 1 + int(held_s / 15.0)
         spare = [max(used[max(0, at + 1 - wide) : at + 1]) - used[at] for at in range(len(used))]
         hours = 0.5 * (sum(spare) / len(spare) + 0.25 * sleepers)
-        assert tally(found, own).warm_hours == pytest.approx(hours)
+        made = tally(found, own)
+        assert made.warm_hours == pytest.approx(hours)
+        # What is billed by the hour is what is counted in all.
+        assert 0.5 * made.hourly_paid.mean() == pytest.approx(made.replica_hours + made.warm_hours)
 
 
 def test_a_schedule_asks_for_what_the_hour_and_the_next_need() -> None:

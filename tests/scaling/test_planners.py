@@ -13,7 +13,7 @@ import yaml
 from ullage.errors import InputError
 from ullage.readers.kubernetes import read_rules
 from ullage.readers.kubernetes.scaling_rules import ReadRule
-from ullage.scaling.hpa import HpaSpec
+from ullage.scaling.hpa import HpaSpec, HpaState, hpa_step
 from ullage.scaling.keda import KedaSpec
 from ullage.scaling.planners.dynamo import (
     DynamoSpec,
@@ -24,8 +24,8 @@ from ullage.scaling.planners.dynamo import (
     traffic_target,
 )
 from ullage.scaling.planners.variant import (
-    EngineLimits,
     ReplicaLoad,
+    StepLimits,
     VariantSpec,
     follower,
     percentage_target,
@@ -75,6 +75,14 @@ def test_saturation_by_percentages(replicas: list[ReplicaLoad], current: int, de
     assert percentage_target(VARIANT, replicas, current=current, desired=desired) == target
 
 
+@pytest.mark.parametrize(("current", "made"), [(5, 6), (9, 10), (10, 10), (12, 12), (20, 20)])
+def test_one_more_of_ten_is_within_the_followers_tolerance(current: int, made: int) -> None:
+    """11 / 10 is 1.1, and a tenth is tolerated: the HPA of its example never makes what it asks for."""
+    asked, state = [1000 * (current + 1)], HpaState()
+    assert isinstance(VARIANT.follower, HpaSpec)
+    assert hpa_step(VARIANT.follower, state, asked, now_s=0.0, current=current, ready=current).replicas == made
+
+
 def held(tokens: int, queue: int = 0, prompt: float = 1000.0, output: float = 200.0) -> ReplicaLoad:
     return ReplicaLoad(
         kv_fraction=tokens / 100_000, queue_requests=queue, kv_tokens=100_000, held_tokens=tokens,
@@ -122,7 +130,7 @@ def test_a_full_queue_is_remembered_ten_times() -> None:
 
 def test_what_an_engines_limits_let_it_hold() -> None:
     """8,192 x 200 / 1,200 = 1,365 sequences, of which 64 may run, each with 1,000 + 100 tokens."""
-    limits = EngineLimits(budget_tokens=8192, max_sequences=64)
+    limits = StepLimits(budget_tokens=8192, max_sequences=64)
     assert steady_tokens(limits, 1000.0, 200.0) == 70_400
     assert steady_tokens(limits, 1000.0, 0.0) == 0
     # 2 x 62,000 / 0.85 = 145,882 of 2 x 70,400.

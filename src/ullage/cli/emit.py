@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,19 +77,11 @@ def command(
     if out is not None:
         check_folder(out, field="--out")
     names = [name.strip() for each in target or () for name in each.split(",") if name.strip()]
+    ran: dict[str, Any] = {"as_of": as_of, "seed": seed, "limit": limit}
     with progress("emitting", quiet=quiet) as report:
         found = what_if(
             lambda **what: verbs.emit(
-                file,
-                names,
-                stored=stored,
-                against=against,
-                searched=searched,
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
+                file, names, stored=stored, against=against, searched=searched, progress=report, **ran, **what
             ),
             changed,
             traffic,

@@ -41,13 +41,13 @@ class ScaleSignal:
 class ScheduledHours:
     """Replicas from one hour of the week until another, on each of some days; Sunday is cron's day 0.
 
-    `until_hour` is that of the same day, or of `until_day` where the hours cross midnight.
+    `until_hour_index` is that of the same day, or of `until_day_index` where the hours cross midnight.
     """
 
     days: tuple[int, ...]
-    from_hour: int
-    until_day: int | None
-    until_hour: int
+    from_hour_index: int
+    until_day_index: int | None
+    until_hour_index: int
     replicas: int
 
     @property
@@ -55,8 +55,8 @@ class ScheduledHours:
         """When it begins and ends."""
         days = ",".join(str(each) for each in self.days)
         return (
-            f"0 {self.from_hour} * * {days}",
-            f"0 {self.until_hour} * * {days if self.until_day is None else self.until_day}",
+            f"0 {self.from_hour_index} * * {days}",
+            f"0 {self.until_hour_index} * * {days if self.until_day_index is None else self.until_day_index}",
         )
 
 
@@ -156,12 +156,17 @@ def scheduled_hours(schedule: tuple[int, ...]) -> tuple[ScheduledHours, ...]:
             else:
                 across.append(
                     ScheduledHours(
-                        days=(_cron_day(begin),), from_hour=begin % 24, until_day=_cron_day(end), until_hour=end % 24,
+                        days=(_cron_day(begin),),
+                        from_hour_index=begin % 24,
+                        until_day_index=_cron_day(end),
+                        until_hour_index=end % 24,
                         replicas=replicas,
                     )
-                )  # fmt: skip
+                )
     same = [
-        ScheduledHours(days=tuple(days), from_hour=begin, until_day=None, until_hour=end, replicas=replicas)
+        ScheduledHours(
+            days=tuple(days), from_hour_index=begin, until_day_index=None, until_hour_index=end, replicas=replicas
+        )
         for (begin, end, replicas), days in within.items()
     ]
     return (*same, *across)

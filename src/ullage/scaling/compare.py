@@ -77,6 +77,7 @@ class ScalingComparison:
     settings: Mapping[str, str]
     steps: tuple[SearchStep, ...]
     searched: tuple[str, ...]
+    searched_margin_fraction: float
     traffic: tuple[str, ...]
     results: tuple[RuleResult, ...]
     present: tuple[str, ...]
@@ -161,6 +162,7 @@ def compare_rules(
         settings=found.best.choice.settings(),
         steps=found.steps,
         searched=found.stretches,
+        searched_margin_fraction=found.best.margin_fraction,
         traffic=tuple(each.name for each in case.days),
         results=tuple(sorted(results, key=lambda each: (not each.is_met, each.replica_hours))),
         present=tuple(each.name for each in case.present),

@@ -1,6 +1,7 @@
 """A typical week of a fleet that gives machines back: what is paid in each hour, and what the hour's load needs.
 
-    held      the rule's replicas by rate, starts and drains included, as it was played: never fewer at more load
+    held      the rule's replicas by rate, starts, drains, nodes held empty and engines asleep included, as it was
+              played: never fewer at more load
     paid      steady replicas less whole machines that `held`, rounded up, leaves empty
     needed    steady replicas x rate / planning rate
 

@@ -57,6 +57,7 @@ class RuleResult:
     least_replicas: int
     most_replicas: int
     hourly_replicas: tuple[float, ...]
+    hourly_paid: tuple[float, ...]
 
     @property
     def is_met(self) -> bool:
@@ -86,6 +87,7 @@ class RuleResult:
             warm_hours=ratio * self.warm_hours,
             causes={name: round(ratio * count) for name, count in self.causes.items()},
             hourly_replicas=tuple(ratio * each for each in self.hourly_replicas),
+            hourly_paid=tuple(ratio * each for each in self.hourly_paid),
             **counted,
         )
 
@@ -109,6 +111,7 @@ class RunTally:
     causes: Ints
     replicas: tuple[int, int]
     hourly: Floats
+    hourly_paid: Floats
 
 
 def tally(run: LoopRun, pool: ScalingPool) -> RunTally:
@@ -124,12 +127,14 @@ def tally(run: LoopRun, pool: ScalingPool) -> RunTally:
     violated, sent = violated_by_minute(run, at_s.size)
     causes = _causes(run, pool, needed, ready, asked, at_s)
     moving = starting > 0
+    held, warm = _held(run), _warm(run, pool)
+    inside = (run.gauges.at_s > traffic.counted_s) & (run.gauges.at_s <= traffic.span_s)
     return RunTally(
         slos=tallies(run.outcome, traffic.load, pool.classes, span_s=traffic.span_s),
         from_s=traffic.counted_s,
         until_s=traffic.span_s,
         replica_hours=run.replica_hours,
-        warm_hours=_warm_hours(run, pool),
+        warm_hours=float(warm[inside].mean()) * (traffic.span_s - traffic.counted_s) / 3600.0 if inside.any() else 0.0,
         lags_s=tuple(_lags(needed, asked, at_s, counted)),
         ready_s=tuple(each.took_s for each in run.starts),
         most_waiting_requests=int(run.gauges.waiting.max(initial=0)),
@@ -139,7 +144,8 @@ def tally(run: LoopRun, pool: ScalingPool) -> RunTally:
         requests=int(sent[counted].sum()),
         causes=np.array([int(violated[counted & (causes == place)].sum()) for place in range(len(CAUSES))]),
         replicas=(int(run.controls.ready_replicas.min()), int(run.controls.ready_replicas.max())),
-        hourly=_hourly(run),
+        hourly=_hourly(run, held),
+        hourly_paid=_hourly(run, held + warm),
     )
 
 
@@ -171,20 +177,25 @@ def result(name: str, runs: Sequence[RunTally]) -> RuleResult:
         least_replicas=min(each.replicas[0] for each in runs),
         most_replicas=max(each.replicas[1] for each in runs),
         hourly_replicas=_mean_hours([each.hourly for each in runs]),
+        hourly_paid=_mean_hours([each.hourly_paid for each in runs]),
     )
 
 
-def _warm_hours(run: LoopRun, pool: ScalingPool) -> float:
-    """Nodes beyond those in use, held since they were let go; and engines asleep, as far as they keep devices."""
-    rows, limits, traffic = run.gauges, pool.limits, run.traffic
-    if rows.at_s.size < 2:
-        return 0.0
-    nodes = np.ceil((rows.ready + rows.starting + rows.draining) / limits.node_replicas)
-    wide = 1 + int(limits.node_held_s / (rows.at_s[1] - rows.at_s[0]))
-    inside = (rows.at_s > traffic.counted_s) & (rows.at_s <= traffic.span_s)
-    held = (latest_most(nodes, wide) - nodes)[inside]
-    each = float(held.mean()) * limits.node_replicas if held.size else 0.0
-    return (each + limits.sleepers * limits.sleeper_fraction) * (traffic.span_s - traffic.counted_s) / 3600.0
+def _held(run: LoopRun) -> Floats:
+    """Replicas that hold devices, sample by sample."""
+    rows = run.gauges
+    return (rows.ready + rows.starting + rows.draining).astype(np.float64)
+
+
+def _warm(run: LoopRun, pool: ScalingPool) -> Floats:
+    """Replicas that nodes held empty have room for, beyond those in use, and engines asleep as far as they keep
+    devices, sample by sample."""
+    at_s, limits = run.gauges.at_s, pool.limits
+    nodes = np.ceil(_held(run) / limits.node_replicas)
+    apart_s = float(at_s[1] - at_s[0]) if at_s.size > 1 else limits.node_held_s + 1.0
+    wide = 1 + int(limits.node_held_s / apart_s)
+    empty = latest_most(nodes, wide) - nodes
+    return np.asarray(empty * limits.node_replicas + limits.sleepers * limits.sleeper_fraction)
 
 
 def latest_most(values: Floats, wide: int) -> Floats:
@@ -277,13 +288,12 @@ def _turns(asked: Ints) -> int:
     return int((moves[1:] != moves[:-1]).sum())
 
 
-def _hourly(run: LoopRun) -> Floats:
-    """Mean replicas that hold devices, hour by hour."""
+def _hourly(run: LoopRun, values: Floats) -> Floats:
+    """Means of samples, hour by hour."""
     rows = run.gauges
-    held = (rows.ready + rows.starting + rows.draining).astype(np.float64)
     hour = ((rows.at_s - run.traffic.counted_s) // 3600.0).astype(np.int64)
     inside = (hour >= 0) & (rows.at_s <= run.traffic.span_s)
     hours = max(1, int(np.ceil((run.traffic.span_s - run.traffic.counted_s) / 3600.0)))
-    sums = np.bincount(np.minimum(hour[inside], hours - 1), weights=held[inside], minlength=hours)
+    sums = np.bincount(np.minimum(hour[inside], hours - 1), weights=values[inside], minlength=hours)
     counts = np.bincount(np.minimum(hour[inside], hours - 1), minlength=hours)
     return np.asarray(sums / np.maximum(counts, 1))

@@ -14,8 +14,8 @@ from ullage.scaling.planners.variant import (
     DESIRED,
     SHAPE_S,
     WINDOW_S,
-    EngineLimits,
     ReplicaLoad,
+    StepLimits,
     VariantSpec,
     VariantState,
     percentage_target,
@@ -187,7 +187,7 @@ class Controller:
         """What the planner says once an interval, followed by its autoscaler at every sync."""
         if seen.at_s >= self.variant.next_s - 1e-9:
             self.variant = self._said(spec, seen)
-        desired, follower = self.variant.desired, spec.follower
+        desired, follower = self.variant.desired_replicas, spec.follower
         if isinstance(follower, HpaSpec):
             decision = hpa_step(
                 follower, self.hpa, [1000 * desired], now_s=seen.at_s, current=self.replicas, ready=seen.ready_replicas
@@ -205,18 +205,20 @@ class Controller:
         next_s, history = seen.at_s + spec.interval_s, self.variant.history
         if spec.by_tokens:
             terms = self.reader.replica
-            limits = EngineLimits(budget_tokens=terms.budget_tokens, max_sequences=terms.max_sequences)
+            limits = StepLimits(budget_tokens=terms.budget_tokens, max_sequences=terms.max_sequences)
             target, history = token_target(
                 spec, loads, current=current, pending=seen.starting_replicas, history=history, limits=limits
             )
         else:
             # What it said as far as its autoscaler and the platform took it.
             target = percentage_target(
-                spec, loads, current=current, desired=self.replicas if self.variant.desired else 0
+                spec, loads, current=current, desired=self.replicas if self.variant.desired_replicas else 0
             )
         bounded = max(target, 1)
         return VariantState(
-            desired=min(bounded, spec.most_replicas) if spec.most_replicas else bounded, history=history, next_s=next_s
+            desired_replicas=min(bounded, spec.most_replicas) if spec.most_replicas else bounded,
+            history=history,
+            next_s=next_s,
         )
 
     def _loads(self, seen: Signals) -> list[ReplicaLoad]:

@@ -48,7 +48,7 @@ _SLOT_S = 60.0
 _EQUAL_FRACTION = 0.005
 # The next week is another one: of the requests that may violate an SLO, a fifth is kept free in those of the search.
 _KEPT_FRACTION = 0.2
-# Candidates that are played to the end where none passes, and before one is believed on whole days.
+# Candidates that are played to the end where none passes, and that are confirmed on whole days.
 _FINALISTS = 3
 
 
@@ -69,10 +69,10 @@ class SearchStep:
     """One thing that was varied: the value that the derived rule has, the one that was chosen, and the cost by then."""
 
     name: str
-    derived: float
-    chosen: float
+    derived_value: float
+    chosen_value: float
     cost_hours: float
-    tried: int
+    tried_rules: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +244,7 @@ def goal_fraction(
 
 
 def _goal(pool: ScalingPool, stretch: ScalingTraffic) -> float:
-    """Of one stretch: a fifth of the error share of its worst SLO kept free, or what the fixed fleet attains."""
+    """Of one stretch: a fifth of the error share of its worst SLO to spare, or what the fixed fleet attains."""
     fixed = played(fixed_rule(pool), pool, [stretch]).attainment
     return min(_KEPT_FRACTION * (1.0 - fixed.required_fraction), fixed.margin_fraction - _EQUAL_FRACTION)
 
@@ -261,7 +261,7 @@ def search_rule(
 ) -> SearchResult:
     """The least cost with every SLO met on all of the traffic; the highest attainment where none does.
 
-    `stated` names what the plan file fixes (`least`, `most`, `node_held`, `sleepers`). Before a rule is believed it
+    `stated` names what the plan file fixes (`least`, `most`, `node_held`, `sleepers`). Before a rule is chosen it
     meets its goals on `confirm` too, whole days of the weeks it was searched on.
     """
     goals = tuple(_goal(pool, each) for each in traffic)
@@ -279,10 +279,10 @@ def search_rule(
         steps.append(
             SearchStep(
                 name=name,
-                derived=float(getattr(first, name)),
-                chosen=float(getattr(best.choice, name)),
+                derived_value=float(getattr(first, name)),
+                chosen_value=float(getattr(best.choice, name)),
                 cost_hours=best.cost_hours,
-                tried=len(search.known) - before,
+                tried_rules=len(search.known) - before,
             )
         )
     best = _confirmed(search, confirm)

@@ -239,10 +239,10 @@ def _week(
 ) -> FollowedWeek:
     """The mean week, its hours read off those that were played by their rates."""
     first = int((traffic.week_s + traffic.counted_s) // HOUR_S)
-    places = (first + np.arange(len(found.hourly_replicas))) % WEEK_HOURS
+    places = (first + np.arange(len(found.hourly_paid))) % WEEK_HOURS
     held = held_replicas(
         hourly_rates(planned_week(demand))[places],
-        np.array(found.hourly_replicas),
+        np.array(found.hourly_paid),
         least_replicas=choice.least_replicas,
     )
     return followed_week(
@@ -258,7 +258,7 @@ def _week_figures(week: FollowedWeek, day: str, steady: SteadyFleet, demand: Dem
     inputs = (steady.figures["fleet.replicas"], demand.figures["demand.planning_rate"])
     rows = (
         ("paid_replicas", week.mean_replicas, "replicas",
-         f"steady replicas less machines that the rule empties, mean of a mean week's hours, read off {day} by rate"),
+         f"steady replicas less machines that the rule lets go, mean of a mean week's hours, read off {day} by rate"),
         ("idle_fraction", week.idle_replicas / week.mean_replicas, "fraction",
          "part of those beyond steady replicas x the hour's rate / planning rate"),
     )  # fmt: skip

@@ -166,9 +166,9 @@ def dynamo_spec(given: Mapping[str, Any], where: str) -> tuple[DynamoSpec, str]:
         ),
         least_endpoints=whole(given.get("min_endpoint"), field=f"{where}.min_endpoint", default=1),
         is_kalman=predictor == "kalman",
-        q_level=_number(given, "kalman_q_level", 1.0, where),
-        q_trend=_number(given, "kalman_q_trend", 0.1, where),
-        r=_number(given, "kalman_r", 10.0, where),
+        level_noise_value=_number(given, "kalman_q_level", 1.0, where),
+        trend_noise_value=_number(given, "kalman_q_trend", 0.1, where),
+        reading_noise_value=_number(given, "kalman_r", 10.0, where),
         min_points=whole(given.get("kalman_min_points"), field=f"{where}.kalman_min_points", default=5),
     )
     return spec, instead

@@ -29,7 +29,9 @@ def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[Ren
             f"{plan.down_window_s:.0f} s" + (", no fewer than a schedule by hour of week" if plan.schedule else "")
         ),
         *([Text(f"State it    scaling: {stated}")] if is_alone else []),
-        Text(f"Chosen on   {', '.join(found.searched)}; {found.tried_rules} rules tried", style="dim"),
+        Text(
+            f"Chosen on   {', '.join(found.searched)}; {found.tried_rules} rules tried{_violated(found)}", style="dim"
+        ),
         Text(f"Judged on   {', '.join(found.traffic)}", style="dim"),
         *_cheaper(found),
         "",
@@ -60,9 +62,23 @@ def _searched(found: ScalingComparison) -> str:
     said = []
     for each in found.steps:
         unit = _UNITS.get(each.name, "")
-        moved = f"{each.derived:g} -> {each.chosen:g}" if each.chosen != each.derived else f"{each.derived:g}"
+        moved = (
+            f"{each.derived_value:g} -> {each.chosen_value:g}"
+            if each.chosen_value != each.derived_value
+            else f"{each.derived_value:g}"
+        )
         said.append(f"{_STEPS[each.name]} {moved}{unit} ({each.cost_hours:.0f} h)")
     return ", ".join(said)
+
+
+def _violated(found: ScalingComparison) -> str:
+    """A rule may be chosen on a week that no fleet of this size serves within the SLOs: then it is held to less."""
+    margin = found.searched_margin_fraction
+    if margin >= 0.0:
+        return ""
+    return (
+        f"; on the worst of them {-100 * margin:.1f} points below its SLO: it was held to what the fixed fleet attains"
+    )
 
 
 def _saved(found: ScalingComparison) -> str:

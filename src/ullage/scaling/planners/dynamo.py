@@ -45,9 +45,9 @@ class DynamoSpec:
     engine_devices: int = 1
     least_endpoints: int = 1
     is_kalman: bool = False
-    q_level: float = 1.0
-    q_trend: float = 0.1
-    r: float = 10.0
+    level_noise_value: float = 1.0
+    trend_noise_value: float = 0.1
+    reading_noise_value: float = 10.0
     min_points: int = 5
 
     @property
@@ -75,8 +75,8 @@ class DynamoSpec:
 class TrendFilter:
     """A Kalman filter of level and trend: its state, its covariance, and whether the next step was predicted."""
 
-    level: float = 0.0
-    trend: float = 0.0
+    level_requests: float = 0.0
+    trend_requests: float = 0.0
     p: tuple[float, float, float] = (1000.0, 0.0, 1000.0)
     points: int = 0
     is_ahead: bool = False
@@ -85,22 +85,22 @@ class TrendFilter:
         """One interval on: x = F x, P = F P F' + Q with F = [1 1; 0 1]."""
         a, b, c = self.p
         return replace(
-            self, level=self.level + self.trend, is_ahead=True,
-            p=(a + 2.0 * b + c + spec.q_level, b + c, c + spec.q_trend),
+            self, level_requests=self.level_requests + self.trend_requests, is_ahead=True,
+            p=(a + 2.0 * b + c + spec.level_noise_value, b + c, c + spec.trend_noise_value),
         )  # fmt: skip
 
     def seen(self, value: float, spec: DynamoSpec) -> TrendFilter:
         """With another value of the rate; zeros before the first that is none are not looked at."""
         if self.points == 0:
-            return self if value == 0.0 else replace(self, level=value, trend=0.0, points=1)
+            return self if value == 0.0 else replace(self, level_requests=value, trend_requests=0.0, points=1)
         at = self if self.is_ahead else self.ahead(spec)
         a, b, c = at.p
-        whole = a + spec.r
+        whole = a + spec.reading_noise_value
         level, trend = a / whole, b / whole
-        off = value - at.level
+        off = value - at.level_requests
         return TrendFilter(
-            level=at.level + level * off,
-            trend=at.trend + trend * off,
+            level_requests=at.level_requests + level * off,
+            trend_requests=at.trend_requests + trend * off,
             p=((1.0 - level) * a, (1.0 - level) * b, c - trend * b),
             points=self.points + 1,
         )
@@ -152,6 +152,6 @@ def traffic_target(spec: DynamoSpec, state: TrendFilter, rate_rps: float, engine
     state = state.seen(requests, spec)
     if spec.is_kalman and state.points >= spec.min_points:
         state = state.ahead(spec)
-        requests = state.level
+        requests = state.level_requests
     wanted = max(math.ceil(requests / spec.traffic_s / engine_rps), spec.least_endpoints)
     return state, budgeted(spec, wanted)

@@ -11,6 +11,9 @@ KEDA follows with a target of 1. A pool is one variant here, so that its costs p
                  more by ceil((demand / scale-up threshold - capacity of all, starting ones too) / capacity of one),
                  fewer by floor((capacity of all that are ready - demand / scale-down boundary) / capacity of one).
 
+One more of ten or more replicas is within the HPA's tolerance of a tenth, which then does not make it: by percentages a
+pool of that size stays where it is, unless the HPA has a smaller tolerance.
+
 Its limiter of devices, its split over variants and the optimiser of versions before 0.3 are not here.
 """
 
@@ -73,7 +76,7 @@ class ReplicaLoad:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineLimits:
+class StepLimits:
     """Tokens of a step and sequences at a time."""
 
     budget_tokens: int
@@ -82,9 +85,9 @@ class EngineLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantState:
-    """`desired` is what was said last, 0 before; `history` what replicas held at a full queue, the latest last."""
+    """`desired_replicas` is what was said last, 0 before; `history` what replicas held at a full queue."""
 
-    desired: int = 0
+    desired_replicas: int = 0
     history: tuple[float, ...] = ()
     next_s: float = 0.0
 
@@ -129,7 +132,7 @@ def token_target(
     current: int,
     pending: int,
     history: tuple[float, ...] = (),
-    limits: EngineLimits | None = None,
+    limits: StepLimits | None = None,
 ) -> tuple[int, tuple[float, ...]]:
     """By tokens: the target, and what is remembered of full queues."""
     capacities = []
@@ -150,7 +153,7 @@ def token_target(
     return current - min(fewer, max(0, current - 1)), history
 
 
-def _capacity(spec: VariantSpec, load: ReplicaLoad, history: tuple[float, ...], limits: EngineLimits | None) -> int:
+def _capacity(spec: VariantSpec, load: ReplicaLoad, history: tuple[float, ...], limits: StepLimits | None) -> int:
     memory = int(load.kv_tokens * spec.kv_threshold_fraction)
     if load.queue_requests >= int(spec.queue_threshold_requests) and load.held_tokens > 0:
         return min(memory, load.held_tokens)
@@ -160,10 +163,10 @@ def _capacity(spec: VariantSpec, load: ReplicaLoad, history: tuple[float, ...], 
     return min(memory, derived) if derived > 0 else memory
 
 
-def steady_tokens(limits: EngineLimits, prompt_tokens: float, output_tokens: float) -> int:
+def steady_tokens(limits: StepLimits, prompt_tokens: float, output_tokens: float) -> int:
     """Tokens that a replica holds when its step is full.
 
-    >>> steady_tokens(EngineLimits(budget_tokens=8192, max_sequences=256), 900.0, 100.0)
+    >>> steady_tokens(StepLimits(budget_tokens=8192, max_sequences=256), 900.0, 100.0)
     243200
     """
     if output_tokens <= 0.0 or limits.budget_tokens <= 0:
