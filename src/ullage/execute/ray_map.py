@@ -7,7 +7,7 @@ Whole jobs always go to the cluster. Short looks go there while they are long en
 kind are sent and timed, and while a call of that kind is less work than `WORTH_S` it stays on the threads of this
 machine. What a function holds goes to the cluster once a call and is unpacked once by a worker; inputs go with their
 tasks. A task whose worker dies is tried again elsewhere; one that fails, or kills worker after worker, is reported with
-its input, the first of several as on one core. Ctrl-C cancels what has not ended. A head that is gone is said after
+its input, the first of several as on one core. Ctrl-C cancels what has not ended. A head that is gone is reported after
 some seconds. Ray is an extra, imported here and nowhere else.
 """
 
