@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import ullage
 from ullage.errors import InputError, UllageError
 from ullage.execute.pool import Spread, Tell, plain, thread_map, untold
 
@@ -116,12 +115,17 @@ def _is_there(head: tuple[str, int]) -> bool:
     return False
 
 
+def _version() -> str:
+    # By name: the package at the top has all below it, and this is below.
+    return str(importlib.import_module("ullage").__version__)
+
+
 def _call(version: str, shared: Sequence[Any], arguments: Sequence[Any]) -> tuple[float, Any]:
     """On a worker: the function that `shared` refers to, with these arguments, and the seconds it took."""
-    if version != ullage.__version__:
+    if version != _version():
         raise InputError(
             field="--run-on",
-            value=f"ullage {ullage.__version__}",
+            value=f"ullage {_version()}",
             problem=f"is what a worker has, and this is {version}",
             fix="Install one version everywhere: another may answer otherwise.",
         )
@@ -166,7 +170,7 @@ class _RayMap:
 
     def _sent(self, function: Callable[..., Any], given: Sequence[Any], tell: Tell) -> list[tuple[float, Any]]:
         shared = self._ray.put(function)
-        pending = [self._task.remote(ullage.__version__, [shared], each) for each in given]
+        pending = [self._task.remote(_version(), [shared], each) for each in given]
         place = {one: at for at, one in enumerate(pending)}
         found: dict[int, tuple[float, Any] | Exception] = {}
         ready = 0
