@@ -29,7 +29,7 @@ RAY, _CLIENT = "ray", "ray://"
 _RETRIES = 3
 _SHOWN = 120
 WORTH_S = 0.5
-"""Work of one call, in seconds of one core, from which the cluster is asked (make bench-ray)."""
+"""Work of one call, in seconds of one core, from which the cluster is asked: some times what a call's way takes."""
 # How often a head is looked for while nothing ends, and how many looks in vain mean that it is gone.
 _LOOK_S, _LOOKS = 1.0, 5
 # Results are small: figures, or a plan.
