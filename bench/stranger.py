@@ -39,7 +39,18 @@ def main() -> int:
             "ullage plan, the built-in example": [ullage, "plan", "--quiet"],
             "ullage init": [ullage, "init", "--model", "llama-3.1-8b", "--device", "l40s", "--quiet"],
             "ullage plan plan.yaml --json": [ullage, "plan", "plan.yaml", "--json", "--quiet"],
-            "ullage emit": [ullage, "emit", "plan.yaml", "--plan", "plan.json", "-o", "manifests", "--quiet"],
+            "ullage emit": [
+                ullage,
+                "emit",
+                "plan.yaml",
+                "--plan",
+                "plan.json",
+                "--target",
+                "deployment,keda,pdb",
+                "--out",
+                "manifests",
+                "--quiet",
+            ],  # fmt: skip
         }
         print("| step | s | CPU s |\n|---|---|---|", flush=True)
         begun, spent_s = time.perf_counter(), 0.0
