@@ -50,7 +50,7 @@ def main() -> int:
                 "--out",
                 "manifests",
                 "--quiet",
-            ],  # fmt: skip
+            ],
         }
         print("| step | s | CPU s |\n|---|---|---|", flush=True)
         begun, spent_s = time.perf_counter(), 0.0
