@@ -308,8 +308,8 @@ POLICY_MUTANTS = {
         "return spare >= 0",
     ),
     "an engine that failed keeps its ratio": (
-        "    replica.ratio = w.engines[replica.engine].ratio_first\n",
-        "",
+        "    replica.ratio = w.engines[replica.engine].ratio_first\n    if w.has_prefix",
+        "    if w.has_prefix",
     ),
 }
 KERNEL = Path(kernel.__file__).parent
