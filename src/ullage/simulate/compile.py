@@ -18,6 +18,7 @@ from ullage.simulate.prefixes import homes, prefix_terms
 from ullage.simulate.problem import (
     NEVER_PS,
     PS_PER_S,
+    CapacityKind,
     ClassField,
     ControlKind,
     ControlTerms,
@@ -26,7 +27,6 @@ from ullage.simulate.problem import (
     GuardTerms,
     Int16s,
     Int64s,
-    PolicyKind,
     Problem,
     RetryTerms,
     RouterArrays,
@@ -135,7 +135,7 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.CROWD_PS: to_ps(engine.crowd_overhead_s),
         EngineField.RATE_1024: round(engine.tokens_per_step * 1024),
         EngineField.WIDTH: engine.step_positions,
-        EngineField.POLICY: PolicyKind[engine.capacity.name.upper()],
+        EngineField.POLICY: CapacityKind[engine.capacity.name.upper()],
         EngineField.CLIP_TOKENS: _CLIP_TOKENS,
     }.items():
         row[field] = value

@@ -44,7 +44,7 @@ class EngineField(enum.IntEnum):
     CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
     RATE_1024 = 15  # tokens that a decoding sequence gains in a step, in 1/1024
     WIDTH = 16  # positions that it computes to gain them: what is drafted, and one
-    POLICY = 17  # what must fit before a request is let in: a code of PolicyKind
+    POLICY = 17  # what must fit before a request is let in: a code of CapacityKind
     RATIO_FIRST = 18  # SGLang's new-token ratio, in 2**-20: as it begins,
     RATIO_LEAST = 19  # the least it falls to,
     RATIO_DECAY = 20  # and by how much in a step
@@ -63,7 +63,7 @@ class ClassField(enum.IntEnum):
     LIMIT_TOKENS = 6  # output tokens that its requests allow at most; a longer answer allows itself
 
 
-class PolicyKind(enum.IntEnum):
+class CapacityKind(enum.IntEnum):
     PRESENT_NEED = codes.PRESENT_NEED
     NEW_TOKEN_RATIO = codes.NEW_TOKEN_RATIO
     GUARANTEED_NO_EVICT = codes.NO_EVICT
