@@ -230,6 +230,28 @@ PREFIX_MUTANTS = {
         "    row.pins -= 1\n        if row.pins == 0",
         "    row.pins -= 1\n        if row.pins == 0 and n != w.prompt_node[i]",
     ),
+    "loading takes no time": (" + loaded * engine.host_block_ps", ""),
+    "what the device lets go of is lost": ("            offload(w, replica, n, gone)\n", "            pass\n"),
+    "host memory never fills up": ("while over > 0:\n        oldest", "while False:\n        oldest"),
+    "what came to the host last goes first": ("oldest = replica.host_oldest", "oldest = replica.host_newest"),
+    "what is loaded stays in host memory too": (
+        "found = take_from_host(w, replica, n)\n",
+        "found = hosted_at(w, replica, n).blocks\n",
+    ),
+    "the block of the last token is loaded": (
+        "loaded = max(0, min(found, whole - w.nodes[n].begin - row.blocks))",
+        "loaded = found",
+    ),
+    "an answer is in both tiers": (
+        "replica.dropped_blocks += take_from_host(w, replica, n)\n        if row.pins",
+        "replica.dropped_blocks += 0\n        if row.pins",
+    ),
+    "a stale router does not see host memory": ("row.seen = blocks_at(w, replica, n)", "row.seen = row.blocks"),
+    "an engine that stops keeps its host memory": ("while replica.host_oldest >= 0:", "while False:"),
+    "a router never learns of what the host let go of": (
+        "            note_change(w, replica, oldest)\n",
+        "            pass\n",
+    ),
 }
 KERNEL = Path(kernel.__file__).parent
 # Uncompiled, the same source is plain Python.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from support.reference import COLUMNS, Reference, ReferenceReplica
+from support.reference import COLUMNS, Reference
 from ullage.simulate import world as driver
 from ullage.simulate.kernel import codes as k
 from ullage.simulate.kernel.records import fields_of
@@ -44,10 +44,18 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     }.items():  # fmt: skip
         pairs.append((f"replica {name}", _of_replicas(reference, name), run.replicas[field]))
     if problem.prefixes.is_used:
-        names = ("peak_blocks", "evicted_blocks")
+        names: tuple[str, ...] = ("peak_blocks", "evicted_blocks")
+        if world.has_host:
+            names = (*names, "hosted_blocks", "loaded_blocks", "dropped_blocks")
         pairs += [(f"replica {name}", _of_replicas(reference, name), run.replicas[name]) for name in names]
-        there = np.array([[_there(each, n) for n in range(problem.prefixes.size.size)] for each in reference.replicas])
-        pairs.append(("blocks in caches", there, world.cached["blocks"].reshape(there.shape)))
+        nodes = range(problem.prefixes.size.size)
+        tiers = [
+            ("caches", lambda each: each.held | set(each.kept), world.cached),
+            *([("hosts", lambda each: each.host, world.hosted)] if world.has_host else []),
+        ]
+        for name, blocks_of, rows in tiers:
+            there = np.array([[sum(b[0] == n for b in blocks_of(each)) for n in nodes] for each in reference.replicas])
+            pairs.append((f"blocks in {name}", there, rows["blocks"].reshape(there.shape)))
     busy = np.array([each.busy_ps for each in reference.replicas])
     for kind, field in enumerate(("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps")):
         pairs.append((f"replica {field}", busy[:, kind], run.replicas[field]))
@@ -81,10 +89,6 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     if not np.allclose(reference.shares, shares, rtol=1e-9, atol=1e-3):
         found.append(f"shares: {reference.shares.tolist()} against {shares.tolist()}")
     return found
-
-
-def _there(replica: ReferenceReplica, node: int) -> int:
-    return sum(1 for each in replica.there() if each[0] == node)
 
 
 def _of_replicas(reference: Reference, name: str) -> Any:

@@ -28,6 +28,8 @@ def problem(
     replicas: int = 1,
     rate_1024: int = 1024,
     width: int = 1,
+    host_blocks: int = 0,
+    host_block_ps: int = 0,
     classes: list[dict[int, int]] | None = None,
     **more: Any,
 ) -> Problem:
@@ -38,6 +40,7 @@ def problem(
         EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
         EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
         EngineField.RATE_1024: rate_1024, EngineField.WIDTH: width,
+        EngineField.HOST_ROOM: host_blocks, EngineField.HOST_BLOCK_PS: host_block_ps,
     }.items():  # fmt: skip
         engine[0, column] = amount
     rows = np.full((len(classes or [{}]), len(ClassField)), NEVER_PS, np.int64)

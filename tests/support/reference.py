@@ -23,6 +23,10 @@ The rules that are easy to miss:
   the leading blocks of its prompt that are there, less the one with its last token where all are. Blocks enter when the
   step that computed them ends, those of an answer when it is complete. Kept blocks make room, the one used longest ago
   first, after running requests have theirs and after every admission. An engine that stops loses them all.
+- With a tier in host memory a block that makes room goes there, and what is there of the same run with it to the newest
+  end; what is more than there is room for goes, the oldest first. There it is found like the rest. A request that is
+  admitted takes the blocks of its prompt out: those of its hit are loaded, one after the other, before the step
+  computes, and the one of its last token is dropped, as is what a complete answer has on the device.
 - What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
   outside event at some time can depend on a boundary at that time.
 """
@@ -145,6 +149,11 @@ class ReferenceReplica:
     seen_blocks: set[Block] = field(default_factory=set)
     peak_blocks: int = 0
     evicted_blocks: int = 0
+    host: list[Block] = field(default_factory=list)  # and its tier in host memory, oldest first
+    hosted_blocks: int = 0
+    loaded_blocks: int = 0
+    dropped_blocks: int = 0
+    loading_ps: int = 0  # what the step that is being scheduled loads
 
     @property
     def outstanding(self) -> int:
@@ -167,10 +176,37 @@ class ReferenceReplica:
         return own + len(self.held)
 
     def there(self) -> set[Block]:
-        return self.held | set(self.kept)
+        return self.held | set(self.kept) | set(self.host)
+
+    def leave_host(self, blocks: list[Block]) -> None:
+        self.host = [each for each in self.host if each not in blocks]
+
+    def offload(self, block: Block) -> None:
+        run = [each for each in self.host if each[0] == block[0]]
+        self.leave_host(run)
+        self.host += [*run, block]
+        self.hosted_blocks += 1
+        over = max(0, len(self.host) - self.engine[EngineField.HOST_ROOM])
+        self.dropped_blocks += over
+        del self.host[:over]
+
+    def load(self, request: ReferenceRequest) -> set[Block]:
+        """Takes a prompt's blocks out of host memory; those of its hit are on the device from now on."""
+        found = [each for each in request.prompt_blocks if each in self.host]
+        hit = request.prompt_blocks[: request.cached >> self.engine[EngineField.BLOCK_SHIFT]]
+        loaded = {each for each in found if each in hit}
+        self.leave_host(found)
+        self.loaded_blocks += len(loaded)
+        self.dropped_blocks += len(found) - len(loaded)
+        self.loading_ps += len(loaded) * self.engine[EngineField.HOST_BLOCK_PS]
+        return loaded
+
+    def lose_cache(self) -> None:
+        self.dropped_blocks += len(self.host)
+        self.kept, self.host = [], []
 
     def hold(self, request: ReferenceRequest) -> None:
-        there = self.there()
+        there = self.load(request) | self.held | set(self.kept)
         request.shared = leading(request.prompt_blocks, there)
         self.held |= there & set(request.prompt_blocks)
         self.kept = [each for each in self.kept if each not in self.held]
@@ -187,6 +223,8 @@ class ReferenceReplica:
         used = {block for each in self.running for block in each.prompt_blocks}
         for block in reversed(request.answer_blocks if answer else []):
             self.kept = [each for each in self.kept if each != block]
+            self.dropped_blocks += block in self.host
+            self.leave_host([block])
             if block in used:
                 self.held.add(block)
             else:
@@ -201,17 +239,21 @@ class ReferenceReplica:
         over = max(0, used + len(self.kept) - self.engine[EngineField.BLOCKS])
         self.peak_blocks = max(self.peak_blocks, used)
         self.evicted_blocks += over
+        gone = self.kept[:over]
         del self.kept[:over]
+        for block in gone:
+            self.offload(block)
 
     def warm(self, problem: Problem) -> None:
         """What it has at the start: the latest runs of its own that fit."""
         given = problem.prefixes
         places = [int(chance) * problem.replicas >> 32 for chance in given.warm_chance]
-        own = [n for n, place in zip(given.warm, places, strict=True) if place == self.index]
-        for n in reversed(own):
-            if len(self.kept) + given.size[n] > self.engine[EngineField.BLOCKS]:
-                break
-            self.kept = [(int(n), x) for x in reversed(range(given.size[n]))] + self.kept
+        own = [int(n) for n, place in zip(given.warm, places, strict=True) if place == self.index]
+        for name, limit in (("kept", EngineField.BLOCKS), ("host", EngineField.HOST_ROOM)):
+            while own and len(getattr(self, name)) + given.size[own[-1]] <= self.engine[limit]:
+                n = own.pop()
+                setattr(self, name, [(n, x) for x in reversed(range(given.size[n]))] + getattr(self, name))
+        self.hosted_blocks = len(self.host)
 
     def gain(self) -> int:
         """Tokens that the step under way, or the next, brings a decoding request."""
@@ -615,7 +657,7 @@ class Reference:
         tokens = sum(each.scheduled for each in prefills)
         pairs = sum(each.scheduled * (2 * each.computed - each.scheduled + 1) // 2 for each in prefills)
         kv_tokens = sum(each.computed + each.drafted for each in scheduled)
-        end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs)
+        end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs) + replica.loading_ps
         replica.prefill_tokens += tokens
         replica.decode_tokens += decodes * replica.gain()
         replica.step = ReferenceStep(start_ps=self.now_ps, end_ps=end_ps, decodes=decodes, prefill_tokens=tokens)
@@ -629,6 +671,7 @@ class Reference:
         blocks = engine[EngineField.BLOCKS]
         preempted = False
         width = engine[EngineField.WIDTH]
+        replica.loading_ps = 0
         for request in replica.running:
             request.scheduled = request.drafted = 0
         place = 0
@@ -768,7 +811,7 @@ class Reference:
         replica.state = k.OFF
         replica.ready_ps = NEVER_PS
         replica.on_ps += self.now_ps - replica.on_since_ps
-        replica.kept = []
+        replica.lose_cache()
 
     def evict(self, replica: ReferenceReplica, outcome: int) -> None:
         """The replica stops in the middle of its step and everything on it ends like this."""
@@ -781,7 +824,8 @@ class Reference:
                 self.leave(replica, queue, request)
                 request.shared = 0
                 self.end(request, outcome)
-        replica.held, replica.kept = set(), []
+        replica.held = set()
+        replica.lose_cache()
 
     def control(self) -> None:
         terms = self.problem.control

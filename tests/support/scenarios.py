@@ -68,6 +68,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "speculation": ("no", "yes"),
     "prefix": ("no", "cold", "warm"),
     "guard": ("off", "tight"),
+    "host": ("no", "small", "large"),
 }
 Row = dict[str, str]
 
@@ -115,6 +116,7 @@ def prefix_row(number: int) -> Row:
         "block": ("1", "4")[number // 7 % 2],
         "load": ("open", "bursts")[number // 6 % 2],
         "platform": ("none", "failures")[number // 9 % 2],
+        "host": ("no", "small", "large")[number // 4 % 3],
     }
 
 
@@ -257,6 +259,9 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.CROWD_PS] = (0, 3, 10**5)[budget % 3]
     fields[EngineField.RATE_1024] = rate
     fields[EngineField.WIDTH] = width
+    # Without chance: what is drawn after it stays as it was.
+    fields[EngineField.HOST_ROOM] = {"no": 0, "small": budget % 7, "large": 10**6}[row["host"]]
+    fields[EngineField.HOST_BLOCK_PS] = (0, 1, 10**8)[budget % 3]
     return fields
 
 

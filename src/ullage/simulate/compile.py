@@ -127,6 +127,8 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.CROWD_PS: to_ps(engine.crowd_overhead_s),
         EngineField.RATE_1024: round(engine.tokens_per_step * 1024),
         EngineField.WIDTH: engine.step_positions,
+        EngineField.HOST_ROOM: engine.host_blocks,
+        EngineField.HOST_BLOCK_PS: to_ps(engine.host_block_s),
     }.items():
         row[field] = value
     row[EngineField.KV_SEGMENTS] = step.decode_base_ps.shape[1]

@@ -90,6 +90,7 @@ class ReplicaOutcome:
     # With a prefix cache: most blocks that requests held at once, shared ones once, and blocks that had to make room.
     peak_blocks: int = 0
     evicted_blocks: int = 0
+    loaded_blocks: int = 0
 
     @property
     def busy_s(self) -> float:
@@ -279,7 +280,9 @@ def _groups(run: KernelRun, requests: Requests) -> tuple[GroupOutcome, ...]:
 def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
     counts = (
         rows[name].tolist()
-        for name in ("step", "prefill_tokens", "decode_tokens", "preemptions", "peak_blocks", "evicted_blocks")
+        for name in (
+            "step", "prefill_tokens", "decode_tokens", "preemptions", "peak_blocks", "evicted_blocks", "loaded_blocks",
+        )
     )
     times_s = (
         (rows[name] / PS_PER_S).tolist() for name in ("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps", "on_ps")
@@ -288,10 +291,10 @@ def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
         ReplicaOutcome(
             index=index, steps=steps, prefill_tokens=prefill, decode_tokens=decode, preemptions=preemptions,
             prefill_busy_s=prefill_s, decode_busy_s=decode_s, mixed_busy_s=mixed_s, on_s=on_s,
-            peak_blocks=peak, evicted_blocks=evicted,
+            peak_blocks=peak, evicted_blocks=evicted, loaded_blocks=loaded,
         )
         for index, (
-            steps, prefill, decode, preemptions, peak, evicted, prefill_s, decode_s, mixed_s, on_s,
+            steps, prefill, decode, preemptions, peak, evicted, loaded, prefill_s, decode_s, mixed_s, on_s,
         ) in enumerate(zip(*counts, *times_s, strict=True))
     )  # fmt: skip
 

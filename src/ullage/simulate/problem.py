@@ -44,6 +44,8 @@ class EngineField(enum.IntEnum):
     CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
     RATE_1024 = 15  # tokens that a decoding sequence gains in a step, in 1/1024
     WIDTH = 16  # positions that it computes to gain them: what is drafted, and one
+    HOST_ROOM = 17  # blocks of the prefix cache's tier in host memory
+    HOST_BLOCK_PS = 18  # what loading one of them takes
 
 
 class ClassField(enum.IntEnum):

@@ -177,9 +177,10 @@ def _make_world(problem: Problem) -> World:
     samples = arena.records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
     gauges = arena.records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
     controls = arena.records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
-    cached = arena.records(state.CacheRow, replicas * problem.prefixes.size.size)
+    cached = arena.records(state.CacheRow, replicas * prefixes.size.size)
+    hosted = arena.records(state.HostRow, cached.size if _has_host(problem) else 0)
     replica_rows = _replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels)
-    _warm(problem, replica_rows, cached)
+    _warm(problem, replica_rows, cached, hosted)
     due_ps, load = arena.numbers(_INT64, leaves, codes.NEVER), arena.numbers(_INT64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
     ready = np.flatnonzero(problem.ready_at_start)
@@ -208,7 +209,7 @@ def _make_world(problem: Problem) -> World:
         pending=arena.numbers(_INT32, replicas * slots), phases=arena.numbers(_INT32, replicas * block),
         queues=arena.records(state.QueueRow, replicas * levels, head=-1, tail=-1),
         class_decodes=arena.numbers(_INT32, replicas * classes),
-        nodes=_nodes(arena, problem), cached=cached,
+        nodes=_nodes(arena, problem), cached=cached, hosted=hosted,
         requests=arena.records(state.RequestRow, requests),
         arrival_ps=(arena.numbers(_INT64, requests, codes.NEVER) if problem.closed
                     else _own(problem.arrival_ps, np.int64)),
@@ -237,6 +238,10 @@ def _has_speculation(problem: Problem) -> bool:
     return bool((problem.engines[:, EngineField.WIDTH] > 1).any())
 
 
+def _has_host(problem: Problem) -> bool:
+    return problem.prefixes.is_used and bool(problem.engines[:, EngineField.HOST_ROOM].any())
+
+
 def _has_outside(problem: Problem) -> bool:
     return bool(problem.engines[:, [EngineField.OUTSIDE_PS, EngineField.CROWD_PS]].any())
 
@@ -257,7 +262,7 @@ def _terms(problem: Problem) -> dict[str, int]:
         "measure_from_ps": problem.measure_from_ps, "measure_until_ps": problem.measure_until_ps,
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
-        "has_prefix": problem.prefixes.is_used, "has_outside": _has_outside(problem),
+        "has_prefix": problem.prefixes.is_used, "has_host": _has_host(problem), "has_outside": _has_outside(problem),
         "has_speculation": _has_speculation(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
@@ -284,7 +289,7 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
         state=np.where(problem.ready_at_start, codes.READY, codes.OFF),
         free=index * slots, pending_at=index * slots, wheel_at=index * wheel, bits_at=index * (wheel >> 5),
         phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
-        cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1,
+        cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1, host_oldest=-1, host_newest=-1,
     )  # fmt: skip
 
 
@@ -293,26 +298,42 @@ def _nodes(arena: _Arena, problem: Problem) -> Any:
     return arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
 
 
-def _warm(problem: Problem, rows: Any, cached: Any) -> None:
-    """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all."""
+def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any) -> None:
+    """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all.
+
+    What is older is in host memory, as far as that goes.
+    """
     given = problem.prefixes
     places = (given.warm_chance * problem.replicas) >> 32
     for replica in np.unique(places).tolist():
-        blocks = int(problem.engines[problem.replica_type[replica], EngineField.BLOCKS])
+        engine, row = problem.engines[problem.replica_type[replica]], rows[replica]
         own = given.warm[places == replica]
-        total = np.cumsum(given.size[own][::-1])
-        kept = own[own.size - int(np.searchsorted(total, blocks, side="right")) :].astype(np.int64)
-        if kept.size == 0:
-            continue
-        at = replica * given.size.size + kept
-        cached["blocks"][at] = given.size[kept]
-        cached["before"][at] = np.concatenate([[-1], kept[:-1]])
-        cached["after"][at] = np.concatenate([kept[1:], [-1]])
-        # A router that looks now and then has seen none of it yet.
-        cached["changed"][at] = cached["after"][at] + 2
-        row = rows[replica]
-        row["oldest"], row["newest"], row["kept_blocks"] = kept[0], kept[-1], given.size[kept].sum()
-        row["changed"] = kept[0]
+        older, kept = _fitting(given.size, own, int(engine[EngineField.BLOCKS]))
+        _, aside = _fitting(given.size, older, int(engine[EngineField.HOST_ROOM]) if hosted.size else 0)
+        for names, there, nodes in (
+            (("oldest", "newest", "kept_blocks"), cached, kept),
+            (("host_oldest", "host_newest", "host_blocks"), hosted, aside),
+        ):
+            if nodes.size == 0:
+                continue
+            at = replica * given.size.size + nodes
+            there["blocks"][at] = given.size[nodes]
+            there["before"][at] = np.concatenate([[-1], nodes[:-1]])
+            there["after"][at] = np.concatenate([nodes[1:], [-1]])
+            for name, value in zip(names, (nodes[0], nodes[-1], given.size[nodes].sum()), strict=True):
+                row[name] = value
+        row["hosted_blocks"] = row["host_blocks"]
+        both = np.concatenate([aside, kept])
+        if both.size:
+            # A router that looks now and then has seen none of it yet.
+            cached["changed"][replica * given.size.size + both] = np.concatenate([both[1:], [-1]]) + 2
+            row["changed"] = both[0]
+
+
+def _fitting(size: Any, nodes: Any, blocks: int) -> tuple[Any, Any]:
+    """Nodes in order of use, in two: those that do not fit into so many blocks, and the latest, which do."""
+    first = nodes.size - int(np.searchsorted(np.cumsum(size[nodes][::-1]), blocks, side="right"))
+    return nodes[:first], nodes[first:].astype(np.int64)
 
 
 def _slots(arena: _Arena, replicas: int, slots: int) -> Any:

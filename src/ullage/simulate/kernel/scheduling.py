@@ -283,6 +283,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
         blocks = room_of(w, replica, engine)
         tokens = 0
         pairs = 0
+        loaded = 0
         replica.pending = 0
         replica.starved = 0
         decodes = replica.decodes
@@ -360,7 +361,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 used += grown
                 if w.has_prefix == 1:
                     w.cached_tokens[i] = done
-                    hold_prefix(w, replica, i)
+                    loaded += hold_prefix(w, replica, i, done)
                     blocks = room_of(w, replica, engine)
                     make_room(w, replica, used)
                 budget -= new
@@ -380,7 +381,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             replica.step_decodes = decodes
             replica.prefill_tokens += tokens
             replica.decode_tokens += decodes * gained(w, replica, 1)
-            due_ps = now_ps + step_time(w, engine, decodes, kv_tokens, tokens, pairs)
+            due_ps = now_ps + step_time(w, engine, decodes, kv_tokens, tokens, pairs) + loaded * engine.host_block_ps
         else:
             due_ps = plan_decode(w, replica, kv_tokens, used, exact, preempted)
     return due_ps

@@ -118,6 +118,13 @@ class ReplicaRow:
     oldest: Int32
     newest: Int32
     changed: Int32  # since the router last looked: the first of a list
+    host_oldest: Int32
+    host_newest: Int32
+    # Its tier in host memory: blocks there, blocks that ever came there, were loaded from it, and were dropped from it.
+    host_blocks: int
+    hosted_blocks: int
+    loaded_blocks: int
+    dropped_blocks: int
 
 
 class SlotRow:
@@ -161,6 +168,14 @@ class CacheRow:
     changed: Int32  # the next that has changed since then plus 2, or 0: it has not changed
 
 
+class HostRow:
+    """A node in a replica's host memory: so many blocks, those that follow what the device has of it."""
+
+    blocks: Int32
+    before: Int32  # in the list of what is there, by when it came
+    after: Int32
+
+
 class EngineTerms:
     """A replica type; `decode_at` and `token_at` are where its tables begin in World.segments."""
 
@@ -181,6 +196,8 @@ class EngineTerms:
     crowd_ps: int
     rate_1024: int  # tokens that a decoding sequence gains in a step, in 1/1024; 1024 without speculation
     width: int  # positions that it computes to gain them: what is drafted, and one
+    host_room: int  # blocks of the tier in host memory
+    host_block_ps: int  # what loading one of them takes
     decode_at: int
     token_at: int
 
@@ -354,6 +371,7 @@ class World:
     has_outside: int
     has_speculation: int
     has_prefix: int
+    has_host: int
     has_histograms: int
     keep_requests: int
     attribute: int
@@ -390,6 +408,7 @@ class World:
     # The prefix cache: by node, and by replica and node.
     nodes: Rows[NodeRow]
     cached: Rows[CacheRow]
+    hosted: Rows[HostRow]
 
     # By request; empty where the feature is not used.
     requests: Rows[RequestRow]
