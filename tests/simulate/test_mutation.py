@@ -22,7 +22,7 @@ import pytest
 from support.equality import differences, kernel_callback, reference_callback
 from support.plain import on_plain_state
 from support.reference import Reference
-from support.scenarios import covering_rows, prefix_row, scenario
+from support.scenarios import covering_rows, host_row, prefix_row, scenario
 from ullage.simulate import kernel, world
 from ullage.simulate.problem import Problem
 
@@ -230,6 +230,9 @@ PREFIX_MUTANTS = {
         "    row.pins -= 1\n        if row.pins == 0",
         "    row.pins -= 1\n        if row.pins == 0 and n != w.prompt_node[i]",
     ),
+}
+# Bugs of the tier in host memory.
+HOST_MUTANTS = {
     "loading takes no time": (" + loaded * engine.host_block_ps", ""),
     "what the device lets go of is lost": ("            offload(w, replica, n, gone)\n", "            pass\n"),
     "host memory never fills up": ("while over > 0:\n        oldest", "while False:\n        oldest"),
@@ -269,6 +272,12 @@ def expected(number: int) -> tuple[Problem, Reference]:
 @functools.cache
 def expected_hits(number: int) -> tuple[Problem, Reference]:
     problem = scenario(prefix_row(number), 9000 + number, most_requests=24)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+@functools.cache
+def expected_loads(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(host_row(number), 9500 + number, most_requests=40)
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
@@ -366,3 +375,11 @@ def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
 def test_a_planted_bug_of_the_prefix_cache_is_caught(name: str, tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path, PREFIX_MUTANTS[name])
     assert is_caught(simulator, expected_hits, MOST_HITS), f"{name}: not caught"
+
+
+@RINGS
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOST_MUTANTS)
+def test_a_planted_bug_of_host_memory_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, HOST_MUTANTS[name])
+    assert is_caught(simulator, expected_loads, MOST_HITS), f"{name}: not caught"

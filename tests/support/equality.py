@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from support.reference import COLUMNS, Reference
+from support.reference import COLUMNS, Block, Reference, ReferenceReplica
 from ullage.simulate import world as driver
 from ullage.simulate.kernel import codes as k
 from ullage.simulate.kernel.records import fields_of
@@ -49,7 +50,7 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
             names = (*names, "hosted_blocks", "loaded_blocks", "dropped_blocks")
         pairs += [(f"replica {name}", _of_replicas(reference, name), run.replicas[name]) for name in names]
         nodes = range(problem.prefixes.size.size)
-        tiers = [
+        tiers: list[tuple[str, Callable[[ReferenceReplica], Iterable[Block]], Any]] = [
             ("caches", lambda each: each.held | set(each.kept), world.cached),
             *([("hosts", lambda each: each.host, world.hosted)] if world.has_host else []),
         ]

@@ -253,6 +253,10 @@ APART = ONE.replace(
     "engine_version: 0.32.0}",
     "engine_version: 0.32.0,\n       disaggregated: {transfer: 10GB/s}}",
 )
+TIERED = ONE.replace(
+    "engine_version: 0.32.0}",
+    "engine_version: 0.32.0,\n       host_cache: {bytes: 20GB, bandwidth: 25GB/s}}",
+)
 EMITTED = (
     ONE
     + """
@@ -265,6 +269,7 @@ BASES = {
     "emitted": EMITTED,
     "drafted": DRAFTED,
     "apart": APART,
+    "tiered": TIERED,
     "headed": HEADED,
     "looked": HEADED.replace("method: mtp, tokens: 2", "method: ngram, tokens: 2, accepted_per_step: 1.5"),
     "counted": COUNTED,
@@ -637,7 +642,7 @@ def risk(spec: PlanSpec, probe: Probe) -> Values:
 STAGES: Mapping[str, Stage] = {
     "demand": demand,
     "routing": routing,
-    "memory": memory,
+    **dict.fromkeys(("memory", "host"), memory),
     "step": step,
     "ready": ready,
     "tools": tools,

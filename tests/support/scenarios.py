@@ -120,6 +120,18 @@ def prefix_row(number: int) -> Row:
     }
 
 
+def host_row(number: int) -> Row:
+    """Features under which host memory decides where requests go: caches that are too small, routers that go by them."""
+    return prefix_row(number) | {
+        "routing": "prefix_aware",
+        "kv": "tight",
+        "outputs": "same",
+        "refresh": ("stale", "live")[number // 4 % 2],
+        "host": ("small", "large")[number // 2 % 2],
+        "load": "open",
+    }
+
+
 def pairs_of(row: Row) -> set[tuple[str, str, str, str]]:
     return {(a, row[a], b, row[b]) for a, b in itertools.combinations(FEATURES, 2)}
 
@@ -260,7 +272,7 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.RATE_1024] = rate
     fields[EngineField.WIDTH] = width
     # Without chance: what is drawn after it stays as it was.
-    fields[EngineField.HOST_ROOM] = {"no": 0, "small": budget % 7, "large": 10**6}[row["host"]]
+    fields[EngineField.HOST_ROOM] = {"no": 0, "small": 2 + 3 * (budget % 7), "large": 10**6}[row["host"]]
     fields[EngineField.HOST_BLOCK_PS] = (0, 1, 10**8)[budget % 3]
     return fields
 

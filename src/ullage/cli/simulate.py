@@ -73,6 +73,12 @@ _PrefixCache = Annotated[
     str | None,
     typer.Option("--prefix-cache", metavar="HITS", help="Prefix hits: stated, simulated or off."),
 ]
+_HostCache = Annotated[
+    str | None,
+    typer.Option(
+        "--host-cache", metavar="SIZE:SPEED", help="Prefix cache in a replica's host memory, such as 200GB:25GB/s."
+    ),
+]
 _QueueLimit = Annotated[
     int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait at a replica; more are refused.")
 ]
@@ -128,6 +134,7 @@ def command(
     routing: _Routing = "least_outstanding",
     router_refresh: _RouterRefresh = None,
     prefix_cache: _PrefixCache = None,
+    host_cache: _HostCache = None,
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,
     rate: Rate = None,
@@ -168,7 +175,7 @@ def command(
         budget_tokens=parse_tokens(token_budget, "--token-budget"), max_sequences=max_sequences, poll_steps=poll_steps,
         max_context_tokens=parse_tokens(context, "--context"), dp_attention=dp_attention, step_profile=step_profile,
         speculation=speculation, calibration=calibration, kv_tokens=kv_tokens, kv_dtype=kv_dtype, engine=engine, tp=tp,
-        model=model, ep=ep,
+        model=model, ep=ep, host_cache=host_cache,
     )  # fmt: skip
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone, clients=clients,

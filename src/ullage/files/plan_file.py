@@ -28,6 +28,7 @@ from ullage.files.sections.prices import PricesSection
 from ullage.files.sections.quantities import (
     DAY_S,
     Bandwidth,
+    Bytes,
     Count,
     CountOrNone,
     Duration,
@@ -375,6 +376,21 @@ class EvidenceSection(Section):
     ] = ()
 
 
+class HostCacheSection(Section):
+    """Blocks that the device lets go of stay in host memory, and are loaded when a prompt begins with them."""
+
+    bytes: Annotated[
+        Bytes, Key(means="Host memory that one replica keeps them in, such as 200GB.", moves="host.prefix_cache_bytes")
+    ]
+    bandwidth: Annotated[
+        Bandwidth,
+        Key(
+            means="What one replica loads from there, over all of its devices, such as 25GB/s.",
+            still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
+        ),
+    ]
+
+
 class PoolSection(Section):
     """The replicas that serve it: model, engine, device, and the parallelism of one replica."""
 
@@ -490,6 +506,9 @@ class PoolSection(Section):
             default="it sees the present",
             still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
         ),
+    ] = None
+    host_cache: Annotated[
+        HostCacheSection | None, Key(means="The prefix cache's tier in host memory, where there is one.")
     ] = None
     approved_concurrency: Annotated[
         Count | None,

@@ -20,6 +20,7 @@ from ullage.files.plan_file import (
     STORAGE,
     TENSOR_PARALLEL,
     ClassSection,
+    HostCacheSection,
     PlanFile,
     PoolSection,
 )
@@ -46,7 +47,7 @@ from ullage.fleet.warm import FOLLOWS
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.kv import cache_cost
-from ullage.memory.settings import PREFIX_CACHES, RuntimeSettings, resolve
+from ullage.memory.settings import OFF, PREFIX_CACHES, STATED, HostCache, RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
@@ -442,6 +443,7 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         provenance.may_say(f"{prefix}.prefix_cache", pool.prefix_cache, ""),
         provenance.may_say(f"{prefix}.router", pool.router, ""),
         provenance.may_say(f"{prefix}.router_refresh", pool.router_refresh, "s"),
+        *(() if pool.host_cache is None else _tier(pool.host_cache, f"{prefix}.host_cache", provenance)),
         start.storage,
         start.bandwidth,
         least,
@@ -525,6 +527,28 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         prefix_cache=_known("pool.prefix_cache", pool.prefix_cache, PREFIX_CACHES),
         router=_known("pool.router", pool.router, ROUTINGS),
         router_refresh_s=pool.router_refresh or 0.0,
+        host_cache=_host_cache(pool),
+    )
+
+
+def _host_cache(pool: PoolSection) -> HostCache | None:
+    given = pool.host_cache
+    if given is None:
+        return None
+    if pool.prefix_cache in (STATED, OFF):
+        raise InputError(
+            field="pool.prefix_cache",
+            value=pool.prefix_cache,
+            problem="leaves no cache to simulate, and pool.host_cache is a tier of one",
+            fix="Give simulated, or leave pool.prefix_cache or pool.host_cache out.",
+        )
+    return HostCache(size_bytes=given.bytes, bandwidth_bytes_per_s=given.bandwidth)
+
+
+def _tier(given: HostCacheSection, name: str, provenance: Provenance) -> tuple[Assumption, ...]:
+    return (
+        provenance.says(f"{name}.bytes", given.bytes, "bytes"),
+        provenance.says(f"{name}.bandwidth", given.bandwidth, "bytes/s"),
     )
 
 

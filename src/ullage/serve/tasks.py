@@ -383,6 +383,7 @@ def _simulate(asked: Asked) -> Any:
         calibration=None if given["calibration"] is None else Path(given["calibration"]),
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "max_sequences"),
         **asked.some("engine_version", "kv_dtype", "kv_tokens", "speculation", "poll_steps", "batch_wait_steps"),
+        **asked.some("host_cache"),
     )
     load = LoadChoice(
         traces=tuple(given["traces"]),

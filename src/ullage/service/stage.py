@@ -15,6 +15,7 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
+from ullage.memory.host import replica_token_bytes
 from ullage.memory.settings import OFF, RuntimeSettings, whole
 from ullage.service.calibration.replay import CROWD_FRACTION, polling_s
 from ullage.service.curve.curve import ServiceCurve, replica_curve
@@ -66,6 +67,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
     alone_s, each_s = polling_s(step, whole(runtime.poll_steps), runtime.settings.batch_wait_steps or 0)
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
+    host = runtime.settings.host_cache
+    block_bytes = block * replica_token_bytes(runtime.settings, memory.stored_bytes_per_token)
     return Replica(
         engine=Engine(
             step=step.table(max_sequences=sequences, budget_tokens=budget, kv_tokens=memory.kv_tokens),
@@ -77,6 +80,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s + each_s,
             tokens_per_step=1.0 if given is None else given.rate_tokens,
             step_positions=1 if given is None else given.positions,
+            host_blocks=memory.host.cached_kv_tokens // block,
+            host_block_s=0.0 if host is None else block_bytes / host.bandwidth_bytes_per_s,
         ),
         devices=runtime.sharding.devices,
     )

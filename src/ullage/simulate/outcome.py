@@ -281,7 +281,13 @@ def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
     counts = (
         rows[name].tolist()
         for name in (
-            "step", "prefill_tokens", "decode_tokens", "preemptions", "peak_blocks", "evicted_blocks", "loaded_blocks",
+            "step",
+            "prefill_tokens",
+            "decode_tokens",
+            "preemptions",
+            "peak_blocks",
+            "evicted_blocks",
+            "loaded_blocks",
         )
     )
     times_s = (

@@ -148,6 +148,11 @@ class Simulated(VerbAnswer):
                 f"requests held {hits.blocks_fraction:.0%} of a replica's blocks at most, shared ones once. "
                 f"{self.prefixes}"
             )
+        if hits.loaded_fraction is not None:
+            found.append(
+                f"{hits.loaded_fraction:.1%} of what was found came from host memory, loaded in the step that admitted "
+                "its request."
+            )
         if self.left_out_count:
             found.append(f"{self.left_out_count:,} requests of the trace have no time or no length, and were left out.")
         oversize = sum(each.counts.oversize for each in self.served.classes)

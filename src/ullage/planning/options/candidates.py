@@ -10,11 +10,13 @@ from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import Device
 from ullage.facts.model import Model
-from ullage.memory.settings import OFF, SIMULATED, RuntimeSettings
+from ullage.memory.settings import OFF, SIMULATED, HostCache, RuntimeSettings
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.options.settings import (
     DRAFTED_TOKENS,
+    HOST_CACHE_BYTES,
+    HOST_LINK_BYTES_PER_S,
     MOST_CANDIDATES,
     TENSOR_PARALLEL,
     USUAL_DEVICES,
@@ -25,6 +27,7 @@ from ullage.planning.spec import PoolSpec
 from ullage.prices.book import PriceBook
 from ullage.service.calibration.pool_step import NO_EVIDENCE
 
+HOST_CACHE = f"host cache of {HOST_CACHE_BYTES / 1e9:.0f} GB"
 PREFIX_AWARE = "prefix-aware routing"
 SIMULATED_CACHES = "simulated caches"
 
@@ -43,7 +46,8 @@ def candidates_of(
 ) -> tuple[Candidate, ...]:
     """The pool as it is, then every other combination, each once, in the order of the axes.
 
-    Where prompts reuse prefixes, one of them is the pool behind a router that goes by them.
+    Where prompts reuse prefixes, one of them is the pool behind a router that goes by them, and one keeps them in host
+    memory too.
     """
     own = pool.settings.sharding
     devices = _devices(pool, settings, book, buying)
@@ -69,7 +73,7 @@ def candidates_of(
         if _key(made) not in seen:
             seen.add(_key(made))
             found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
-    others = [*_speculating(pool), *(_routing(pool) if reuses else ())]
+    others = [*_speculating(pool), *(_caching(pool) if reuses else ())]
     found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in others]
     if len(found) > MOST_CANDIDATES:
         raise InputError(
@@ -96,18 +100,24 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
     ]
 
 
-def _routing(pool: PoolSpec) -> list[PoolSpec]:
-    """The pool behind a router that goes by prefixes; its steps are the same, so what was measured of them holds.
+def _caching(pool: PoolSpec) -> list[PoolSpec]:
+    """The pool behind a router that goes by prefixes, and with a second tier of its caches; its steps are the same, so
+    what was measured of them holds.
 
-    Beside it the pool behind its own router with caches that are simulated too: hits as stated would be compared with
-    hits that have to be found.
+    Beside them the pool as it is with caches that are simulated too: hits as stated would be compared with hits that
+    have to be found.
     """
     given = pool.settings
-    if given.router == "prefix_aware" or given.prefix_cache == OFF:
+    if given.prefix_cache == OFF:
         return []
-    beside = [] if given.prefix_cache == SIMULATED else [replace(given, prefix_cache=SIMULATED)]
-    routed = replace(given, router="prefix_aware", prefix_cache=given.prefix_cache)
-    return [replace(pool, settings=each) for each in (*beside, routed)]
+    found = replace(given, prefix_cache=SIMULATED)
+    tier = HostCache(size_bytes=HOST_CACHE_BYTES, bandwidth_bytes_per_s=HOST_LINK_BYTES_PER_S * given.sharding.devices)
+    others = (
+        *(() if given.simulates_prefixes else (found,)),
+        *(() if given.router == "prefix_aware" else (replace(given, router="prefix_aware"),)),
+        *(() if given.host_cache is not None else (replace(found, host_cache=tier),)),
+    )
+    return [replace(pool, settings=each) for each in others]
 
 
 def _devices(
@@ -173,7 +183,15 @@ def _drafting(pool: PoolSpec) -> str:
     return "no speculation" if given is None else f"{given.method} {given.draft_tokens}"
 
 
-_SAID = {"prefix_aware": PREFIX_AWARE, SIMULATED: SIMULATED_CACHES}
+_SAID = {"prefix_aware": PREFIX_AWARE}
+
+
+def _caches(pool: PoolSpec) -> str | None:
+    """What is said of the caches: a second tier, or that they are simulated where that is asked for alone."""
+    given = pool.settings
+    if given.host_cache is not None:
+        return HOST_CACHE
+    return SIMULATED_CACHES if given.prefix_cache == SIMULATED else None
 
 
 def _name(made: PoolSpec, own: PoolSpec) -> str:
@@ -189,7 +207,7 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
         ("", _drafting(made), _drafting(own)),
         ("", _SAID.get(made.settings.router or ""), _SAID.get(own.settings.router or "")),
-        ("", _SAID.get(made.settings.prefix_cache or ""), _SAID.get(own.settings.prefix_cache or "")),
+        ("", _caches(made), _caches(own)),
     )
     more = "".join(f", {reported}{value}" for reported, value, usual in extra if value != usual)
     return f"{made.device.name} {' '.join(parts)}{more}"

@@ -16,11 +16,12 @@ from typing import Any
 from ullage.errors import NotGiven, Rejection
 from ullage.evidence import Figure
 from ullage.planning.options.apart import ApartOption, apart_option
-from ullage.planning.options.candidates import PREFIX_AWARE, SIMULATED_CACHES, Candidate, candidates_of
+from ullage.planning.options.candidates import HOST_CACHE, PREFIX_AWARE, SIMULATED_CACHES, Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
 from ullage.planning.options.ranking import Ranked, Refused, ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
+from ullage.planning.options.settings import HOST_LINK_BYTES_PER_S
 from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial
 from ullage.planning.planned_for import planned_for
 from ullage.planning.sides import pool_asked, pool_classes
@@ -233,23 +234,46 @@ def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
 
 def _routing_notes(places: Sequence[Ranked]) -> list[str]:
     """What a router that goes by prefixes would do to the pool as it is, and what to measure before it."""
-    runs = [each.measured for each in places]
-    own = next((each for each in runs if each.fit.candidate.is_own), None)
-    run = next((each for each in runs if PREFIX_AWARE in each.name), None)
-    if own is None or run is None:
+    said = _against_caches(places, PREFIX_AWARE)
+    if said is None:
         return []
-    beside = next((each for each in runs if SIMULATED_CACHES in each.name), own)
-    change = run.score.value / beside.score.value - 1.0
-    verdict = "pays" if run.score.high < beside.score.low else "does not surely pay"
-    stated = "" if beside is own else f" With hits as stated, wherever a request goes, it would be {own.replicas}."
-    said = (
-        f"{PREFIX_AWARE}: {beside.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} "
-        f"at this load.{stated} Caches are simulated; which prompt begins like which is assumed from sessions, reuse "
+    said += (
+        " Caches are simulated; which prompt begins like which is assumed from sessions, reuse "
         "distances and classes. Measure first: the share of prompt tokens that your engines find cached behind the "
         "router you have (vLLM: prefix_cache_hits / prefix_cache_queries), and replay a trace with block hashes "
         "(ullage simulate --routing prefix_aware)."
     )
     return [said]
+
+
+def _host_notes(places: Sequence[Ranked]) -> list[str]:
+    """What a tier of the prefix cache in host memory would do to the pool as it is."""
+    said = _against_caches(places, HOST_CACHE, f"{HOST_CACHE} a replica")
+    if said is None:
+        return []
+    said += (
+        f" Blocks are loaded at {HOST_LINK_BYTES_PER_S / 1e9:.0f} GB/s a device, which is assumed, in the step that "
+        "admits their request. The host memory itself is not on the bill: check that machines have it free. Measure "
+        "first: the share of prompt tokens found with it, and how long a load takes (ullage simulate --host-cache)."
+    )
+    return [said]
+
+
+def _against_caches(places: Sequence[Ranked], way: str, called: str = "") -> str | None:
+    """A way to find more prefixes beside the pool as it is with caches that are simulated too."""
+    runs = [each.measured for each in places]
+    own = next((each for each in runs if each.fit.candidate.is_own), None)
+    run = next((each for each in runs if way in each.name and not each.fit.candidate.is_own), None)
+    if own is None or run is None:
+        return None
+    beside = next((each for each in runs if SIMULATED_CACHES in each.name), own)
+    change = run.score.value / beside.score.value - 1.0
+    verdict = "pays" if run.score.high < beside.score.low else "does not surely pay"
+    stated = "" if beside is own else f" With hits as stated, wherever a request goes, it would be {own.replicas}."
+    return (
+        f"{called or way}: {beside.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} "
+        f"at this load.{stated}"
+    )
 
 
 def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
@@ -269,6 +293,7 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
         notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; nothing here judges it.")
     notes += _speculation_notes(places)
     notes += _routing_notes(places)
+    notes += _host_notes(places)
     if len(places) > 1 and not places[0].is_sure:
         one, other = places[0].measured, places[1].measured
         notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")
