@@ -252,8 +252,8 @@ HOST_MUTANTS = {
     "a stale router does not see host memory": ("row.seen = blocks_at(w, replica, n)", "row.seen = row.blocks"),
     "an engine that stops keeps its host memory": ("while replica.host_oldest >= 0:", "while False:"),
     "a router never learns of what the host let go of": (
-        "            note_change(w, replica, oldest)\n",
-        "            pass\n",
+        "replica.host_blocks -= blocks\n        note_change(w, replica, n)",
+        "replica.host_blocks -= blocks\n        pass",
     ),
 }
 KERNEL = Path(kernel.__file__).parent

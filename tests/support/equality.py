@@ -29,7 +29,7 @@ def reference_callback(run: Reference) -> int:
 
 def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     """What differs, in words; empty when the two runs are the same."""
-    world, issued = run.world, reference.issued
+    world = run.world
     requests = [
         ("state", run.state), ("first_ps", np.where(world.first_ps == 0, -1, world.first_ps)),
         ("outside_ps", world.outside_ps if world.has_outside else np.zeros(world.request_count, np.int64)),
@@ -37,8 +37,9 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("preemptions", world.preemptions), ("replica", run.replica),
     ]  # fmt: skip
     pairs: list[tuple[str, Any, Any]] = [(name, reference.column(name), got) for name, got in requests]
-    if problem.closed:
-        pairs.append(("arrival_ps", reference.column("arrival_ps")[:issued], world.arrival_ps[:issued]))
+    if problem.closed or problem.turns.is_used:
+        came = np.where(run.state == k.UNSEEN, -1, world.arrival_ps)
+        pairs.append(("arrival_ps", reference.column("arrival_ps"), came))
     for name, field in {
         "steps": "step", "on_ps": "on_ps", "prefill_tokens": "prefill_tokens", "decode_tokens": "decode_tokens",
         "preemptions": "preemptions", "state": "state",
@@ -67,7 +68,7 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("counters", reference.counters, _matrix(run.counters, *COLUMNS)),
         ("histograms", reference.histograms, run.histograms),
         ("itl", reference.itl, run.itl),
-        ("issued", np.array(issued), np.array(run.clock.issued)),
+        ("issued", np.array(reference.issued), np.array(run.clock.issued + run.clock.followed)),
         ("attempts", np.array(reference.attempts), np.array(run.clock.attempts)),
         ("area", np.array(reference.area_ps), np.array(run.area_ps)),
         ("sojourn", np.array(reference.sojourn_ps), np.array(run.sojourn_ps)),

@@ -27,8 +27,12 @@ The rules that are easy to miss:
   end; what is more than there is room for goes, the oldest first. There it is found like the rest. A request that is
   admitted takes the blocks of its prompt out: those of its hit are loaded, one after the other, before the step
   computes, and the one of its last token is dropped, as is what a complete answer has on the device.
-- What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
-  outside event at some time can depend on a boundary at that time.
+- A session's next turn comes a think time after the end of the one before, whatever became of that; a client that has
+  begun a session goes on with it. Until then, where that is set: blocks of prompt and answer stay held (the session
+  that has held them longest lets go where nothing runs and what waits does not fit); or the blocks that no other
+  session has go to host memory, or go.
+- What follows from a boundary (a client's next request, a next turn, a retry) comes at least a picosecond after it, so
+  that no outside event at some time can depend on a boundary at that time.
 """
 
 from __future__ import annotations
@@ -153,6 +157,7 @@ class ReferenceReplica:
     hosted_blocks: int = 0
     loaded_blocks: int = 0
     dropped_blocks: int = 0
+    parked: list[tuple[int, list[Block]]] = field(default_factory=list)  # turns to come, and what is held for them
     loading_ps: int = 0  # what the step that is being scheduled loads
 
     @property
@@ -203,7 +208,38 @@ class ReferenceReplica:
 
     def lose_cache(self) -> None:
         self.dropped_blocks += len(self.host)
-        self.kept, self.host = [], []
+        self.held, self.kept, self.host, self.parked = set(), [], [], []
+
+    def wanted(self) -> set[Block]:
+        """What running requests hold or will, and what is held between turns."""
+        running = {block for each in self.running for block in each.prompt_blocks}
+        return running.union(*(blocks for _, blocks in self.parked))
+
+    def park(self, turn: int, blocks: list[Block]) -> None:
+        self.parked.append((turn, blocks))
+        self.held |= set(blocks)
+        self.kept = [each for each in self.kept if each not in self.held]
+
+    def unpark(self, turn: int) -> None:
+        for blocks in [blocks for each, blocks in self.parked if each == turn]:
+            self.parked = [each for each in self.parked if each[0] != turn]
+            self.let_go(blocks)
+
+    def let_go(self, blocks: list[Block]) -> None:
+        """What nobody else wants is kept, and the end of it used before its beginning."""
+        wanted = self.wanted()
+        for block in reversed(blocks):
+            if block in self.held and block not in wanted:
+                self.held.remove(block)
+                self.kept.append(block)
+
+    def clear(self, nodes: list[int], *, offloads: bool) -> None:
+        """Blocks of these runs that nobody holds leave the device."""
+        for n in nodes:
+            gone = [each for each in self.kept if each[0] == n]
+            self.kept = [each for each in self.kept if each[0] != n]
+            for block in gone if offloads else []:
+                self.offload(block)
 
     def hold(self, request: ReferenceRequest) -> None:
         there = self.load(request) | self.held | set(self.kept)
@@ -220,7 +256,7 @@ class ReferenceReplica:
     def release(self, request: ReferenceRequest, *, answer: bool = False) -> None:
         """A request that is no longer on the running list lets go of its blocks, from the end."""
         request.shared = 0
-        used = {block for each in self.running for block in each.prompt_blocks}
+        used = self.wanted()
         for block in reversed(request.answer_blocks if answer else []):
             self.kept = [each for each in self.kept if each != block]
             self.dropped_blocks += block in self.host
@@ -229,10 +265,7 @@ class ReferenceReplica:
                 self.held.add(block)
             else:
                 self.kept.append(block)
-        for block in reversed(request.prompt_blocks):
-            if block in self.held and block not in used:
-                self.held.remove(block)
-                self.kept.append(block)
+        self.let_go(request.prompt_blocks)
 
     def make_room(self) -> None:
         used = self.blocks_used()
@@ -317,6 +350,8 @@ class Reference:
                 replica.warm(problem)
         self.now_ps = 0
         self.issued = 0
+        self.listed = 0  # of those that follow no other, how many have come
+        self.turns: list[tuple[int, int]] = []
         self.attempts = 0
         self.next_event = 0
         self.retries: list[tuple[int, int]] = []
@@ -343,7 +378,7 @@ class Reference:
     # ---- the clock ----------------------------------------------------------------------------------
 
     def run(self) -> Reference:
-        while self.issued < len(self.requests) or self.outstanding or self.retries:
+        while not self.is_over():
             outside = self.next_outside()
             boundary = min((each.boundary_ps, each.index) for each in self.replicas)
             when = min(outside[0], boundary[0])
@@ -357,6 +392,9 @@ class Reference:
                 self.handle_boundary(self.replicas[boundary[1]])
         self.close()
         return self
+
+    def is_over(self) -> bool:
+        return self.listed == self.problem.listed and not (self.outstanding or self.retries or self.turns)
 
     def next_outside(self) -> tuple[int, int, int]:
         """(time, rank, key) of the next outside event; the smallest comes first."""
@@ -372,10 +410,11 @@ class Reference:
             request = self.requests[number]
             found.append((request.arrival_ps + request.cancel_after_ps, k.RANK_CANCEL, number))
         found += [(when, k.RANK_ARRIVAL, number) for when, number in self.retries]
+        found += [(when, k.RANK_TURN, number) for when, number in self.turns]
         if self.problem.closed:
             found += [(when, k.RANK_CLIENT, c) for when, c in self.clients]
-        elif self.issued < len(self.requests):
-            found.append((int(self.problem.arrival_ps[self.issued]), k.RANK_ARRIVAL, self.issued))
+        elif self.listed < self.problem.listed:
+            found.append((int(self.problem.arrival_ps[self.listed]), k.RANK_ARRIVAL, self.listed))
         return min(found)
 
     def handle_outside(self, when: int, rank: int, key: int) -> None:
@@ -400,9 +439,14 @@ class Reference:
             self.end(self.requests[key], k.CANCELLED)
         elif rank == k.RANK_CLIENT:
             self.clients.remove((when, key))
-            if self.issued < len(self.requests):
-                self.requests[self.issued].client = key
-                self.first_attempt(self.requests[self.issued])
+            if self.listed < self.problem.listed:
+                self.requests[self.listed].client = key
+                self.first_attempt(self.requests[self.listed])
+        elif rank == k.RANK_TURN:
+            self.turns.remove((when, key))
+            for replica in self.replicas:
+                replica.unpark(key)
+            self.first_attempt(self.requests[key])
         elif (when, key) in self.retries:
             self.retries.remove((when, key))
             self.attempt(self.requests[key])
@@ -413,6 +457,7 @@ class Reference:
 
     def first_attempt(self, request: ReferenceRequest) -> None:
         self.issued += 1
+        self.listed += request.number < self.problem.listed
         request.arrival_ps = self.now_ps
         retry = self.problem.retry
         self.bucket_milli = min(retry.bucket_milli, self.bucket_milli + retry.deposit_milli)
@@ -471,8 +516,27 @@ class Reference:
                 self.record(request, k.TPOT, (self.now_ps - request.first_ps) // (request.output - 1))
         if request.first_ps >= 0:
             self.record(request, k.TTFT, request.first_ps - request.arrival_ps + request.outside_ps)
-        if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
+        following = self.following(request)
+        if following >= 0 and outcome != k.UNFINISHED:
+            self.requests[following].client = request.client
+            self.turns.append((self.now_ps + max(1, request.think_ps), following))
+        elif request.client >= 0 and outcome != k.UNFINISHED and self.listed < self.problem.listed:
             self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
+
+    def following(self, request: ReferenceRequest) -> int:
+        """The next turn of its session, or -1."""
+        return int(self.problem.turns.following[request.number]) if self.problem.turns.is_used else -1
+
+    def set_aside(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
+        """What becomes of a session's blocks until its next turn."""
+        turns = self.problem.turns
+        if turns.between == k.CACHED or not self.has_prefix or self.following(request) < 0:
+            return
+        if turns.between == k.KEPT:
+            replica.park(self.following(request), request.prompt_blocks + request.answer_blocks)
+            return
+        first, last = turns.session_nodes_at[turns.session[request.number] :][:2]
+        replica.clear(turns.session_nodes[first:last].tolist(), offloads=turns.between == k.OFFLOADED)
 
     def hit(self, request: ReferenceRequest) -> int:
         """Tokens of `computed` that came from the prefix cache and were not computed here."""
@@ -613,6 +677,7 @@ class Reference:
         for place, request in enumerate(left):
             replica.running += left[place + 1 :]
             replica.release(request, answer=True)
+            self.set_aside(replica, request)
             replica.running = [each for each in replica.running if each not in left]
 
     def account(self, replica: ReferenceReplica, step: ReferenceStep) -> None:
@@ -647,7 +712,9 @@ class Reference:
         while True:
             preempted = self.schedule(replica)
             scheduled = [each for each in replica.running if each.scheduled]
-            if scheduled or not preempted:
+            if not scheduled and not preempted and replica.waiting and replica.parked:
+                replica.unpark(replica.parked[0][0])
+            elif scheduled or not preempted:
                 break
         replica.boundary_ps = NEVER_PS
         if not scheduled:
@@ -824,7 +891,6 @@ class Reference:
                 self.leave(replica, queue, request)
                 request.shared = 0
                 self.end(request, outcome)
-        replica.held = set()
         replica.lose_cache()
 
     def control(self) -> None:
@@ -916,7 +982,7 @@ class Reference:
 
     def close(self) -> None:
         """What is still under way at the horizon stays unfinished."""
-        if self.issued < len(self.requests) or self.outstanding or self.retries:
+        if not self.is_over():
             if self.problem.until_ps < NEVER_PS:
                 self.area_ps += self.outstanding * (self.problem.until_ps - self.now_ps)
                 self.now_ps = self.problem.until_ps

@@ -25,7 +25,7 @@ def check_laws(run: KernelRun) -> None:
     sums = counters.view(np.int64).reshape(counters.size, -1).sum(axis=0)
     total = dict(zip(names, sums.tolist()[: len(names)], strict=True))
     ended = sum(total[name] for name in OUTCOMES)
-    _equal("every request issued comes to one end", int(clock["issued"]), ended)
+    _equal("every request issued comes to one end", int(clock["issued"] + clock["followed"]), ended)
     _equal("every attempt ends its request or is repeated", int(clock["attempts"]), ended + total["retried"])
     replicas = run.world.given("replicas")
     # The last token of an output is never fed back, so a completed request computed one token less than it has.

@@ -158,6 +158,28 @@ class PrefixTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TurnTerms:
+    """Requests that follow others; length 0 where none does.
+
+    `following` is the next turn of a request's session (-1: none), which comes `think_ps` of the request after its end.
+    Requests that follow none come first, `listed` of them. `between` says what becomes of a session's blocks until
+    then; `session_nodes` are those of each session's nodes that no other has, the last of a prompt first, and begin at
+    `session_nodes_at`.
+    """
+
+    following: Int32s = field(default_factory=_none)
+    listed: int = 0
+    between: int = codes.CACHED
+    session: Int32s = field(default_factory=_none)
+    session_nodes: Int32s = field(default_factory=_none)
+    session_nodes_at: Int32s = field(default_factory=_none)
+
+    @property
+    def is_used(self) -> bool:
+        return self.following.size > 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """Everything a run depends on. Optional per-request arrays have length 0 when the feature is unused."""
 
@@ -179,11 +201,12 @@ class Problem:
 
     classes: Int64s
     group_class: Int16s
-    arrival_ps: Int64s  # open loop: sorted; closed loop: written by the run
+    arrival_ps: Int64s  # open loop: sorted, of those that follow no other; closed loop: written by the run
     prompt_tokens: Int32s
     output_tokens: Int32s
     cached_tokens: Int32s  # given; none with a prefix cache, which finds its own
     prefixes: PrefixTerms = field(default_factory=PrefixTerms)
+    turns: TurnTerms = field(default_factory=TurnTerms)
     home: Int32s = field(default_factory=_none)  # a sticky router sends equal ones to one replica
     group: Int16s
     cancel_after_ps: Int64s
@@ -207,6 +230,11 @@ class Problem:
     @property
     def requests(self) -> int:
         return int(self.prompt_tokens.size)
+
+    @property
+    def listed(self) -> int:
+        """Requests that follow no other."""
+        return self.turns.listed if self.turns.is_used else self.requests
 
     @property
     def replicas(self) -> int:

@@ -65,7 +65,8 @@ class KernelRun:
     def is_over(self) -> bool:
         """Whether every request has been issued and has come to its end."""
         clock = self.world.plain_clock
-        return bool(clock["issued"] == self.problem.requests and clock["outstanding"] == 0 and clock["in_backoff"] == 0)
+        left = int(clock["outstanding"]) + int(clock["in_backoff"]) + int(clock["thinking"])
+        return bool(clock["issued"] == self.problem.listed and left == 0)
 
     def finish(self, callback: Callback | None = None) -> KernelRun:
         """Runs to the end or the horizon and closes the books."""
@@ -154,7 +155,7 @@ def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun
 def _make_world(problem: Problem) -> World:
     """Makes and fills the arrays; a feature that is not used takes no room."""
     arena = _Arena()
-    requests, replicas, prefixes = problem.requests, problem.replicas, problem.prefixes
+    requests, replicas, prefixes, turns = problem.requests, problem.replicas, problem.prefixes, problem.turns
     classes, groups = problem.classes.shape[0], problem.group_class.size
     slots = int(problem.engines[:, EngineField.MAX_SEQUENCES].max())
     block = 1 << int(problem.engines[:, EngineField.BLOCK_SHIFT].max())
@@ -166,13 +167,14 @@ def _make_world(problem: Problem) -> World:
     timeouts = problem.classes[:, [ClassField.TTFT_TIMEOUT_PS, ClassField.TOTAL_TIMEOUT_PS]]
     deadlines = bool((timeouts < codes.NEVER).any())
     kept = requests if problem.keep_requests else 0
+    parked = requests if turns.between == codes.KEPT and prefixes.is_used else 0
     most = max(requests, replicas * slots, replicas * wheel)
     if most >= 2**31:
         raise InternalError(law="requests, slots and buckets are numbered in 31 bits", left=most, right=2**31)
     # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
     think_ps = np.maximum(1, problem.think_ps)
     segments, engines = _tables(arena, problem)
-    timers = _timers(arena, problem, used=retries or cancels or problem.closed)
+    timers = _timers(arena, problem, used=retries or cancels or problem.closed or turns.is_used)
     has_samples, has_gauges = (problem.sample_ps < codes.NEVER and each for each in (problem.samples, problem.gauges))
     samples = arena.records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
     gauges = arena.records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
@@ -187,8 +189,8 @@ def _make_world(problem: Problem) -> World:
     return World(
         arena.addresses,
         **_terms(problem),
-        request_count=requests, replica_count=replicas, class_count=classes, group_count=groups,
-        event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
+        request_count=requests, listed_count=problem.listed, replica_count=replicas, class_count=classes,
+        group_count=groups, event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
         timer_room=timers.size, sample_room=samples.size, gauge_room=gauges.size, control_room=controls.size,
         has_samples=int(has_samples), has_gauges=int(has_gauges), start_delay_count=problem.start_delays_ps.size,
         has_cancel=int(cancels), has_deadline=int(deadlines),
@@ -211,8 +213,7 @@ def _make_world(problem: Problem) -> World:
         class_decodes=arena.numbers(_INT32, replicas * classes),
         nodes=_nodes(arena, problem), cached=cached, hosted=hosted,
         requests=arena.records(state.RequestRow, requests),
-        arrival_ps=(arena.numbers(_INT64, requests, codes.NEVER) if problem.closed
-                    else _own(problem.arrival_ps, np.int64)),
+        arrival_ps=_arrivals(arena, problem),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
         cached_tokens=(arena.numbers(_INT32, requests) if prefixes.is_used
                        else _own(problem.cached_tokens, np.int32)),
@@ -220,6 +221,10 @@ def _make_world(problem: Problem) -> World:
         held_blocks=arena.numbers(_INT32, prefixes.prompt.size), home=_own(problem.home, np.int32),
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),
         cancel_after_ps=_own(problem.cancel_after_ps, np.int64), think_ps=_own(think_ps, np.int64),
+        next_turn=_own(turns.following, np.int32), session=_own(turns.session, np.int32),
+        session_nodes=_own(turns.session_nodes, np.int32), session_nodes_at=_own(turns.session_nodes_at, np.int32),
+        parked_at=arena.numbers(_INT32, parked), parked_node=arena.numbers(_INT32, parked),
+        parked_before=arena.numbers(_INT32, parked), parked_after=arena.numbers(_INT32, parked),
         client=arena.numbers(_INT32, requests if problem.closed else 0),
         first_ps=arena.numbers(_INT64, requests),
         outside_ps=arena.numbers(_INT64, requests if _has_outside(problem) else 0),
@@ -264,6 +269,8 @@ def _terms(problem: Problem) -> dict[str, int]:
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
         "has_prefix": problem.prefixes.is_used, "has_host": _has_host(problem), "has_outside": _has_outside(problem),
         "has_speculation": _has_speculation(problem),
+        "has_turns": problem.turns.is_used,
+        "between": problem.turns.between if problem.prefixes.is_used else codes.CACHED,
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}
@@ -290,7 +297,17 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
         free=index * slots, pending_at=index * slots, wheel_at=index * wheel, bits_at=index * (wheel >> 5),
         phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
         cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1, host_oldest=-1, host_newest=-1,
+        parked_oldest=-1, parked_newest=-1,
     )  # fmt: skip
+
+
+def _arrivals(arena: _Arena, problem: Problem) -> Any:
+    """When requests come, where that is known; the run writes the rest."""
+    if not problem.closed and not problem.turns.is_used:
+        return _own(problem.arrival_ps, np.int64)
+    made = arena.numbers(_INT64, problem.requests, codes.NEVER)
+    made[: problem.arrival_ps.size] = problem.arrival_ps
+    return made
 
 
 def _nodes(arena: _Arena, problem: Problem) -> Any:

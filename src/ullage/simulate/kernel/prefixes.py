@@ -21,7 +21,7 @@ as the device is by itself: of two nodes that go, the later one in the prompt go
 from __future__ import annotations
 
 from ullage.simulate.kernel.books import gained
-from ullage.simulate.kernel.codes import PREFIX_AWARE
+from ullage.simulate.kernel.codes import KEPT, OFFLOADED, PREFIX_AWARE
 from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.state import CacheRow, EngineTerms, HostRow, ReplicaRow, World
 from ullage.simulate.kernel.steps import blocks_with, steps_until
@@ -209,13 +209,87 @@ def make_room_for_plan(w: World, replica: ReplicaRow, steps: int) -> None:
 @compiled
 def settle_cache(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """What the steps begun by now have pushed out is gone before anyone looks."""
-    if replica.planned > 0 and replica.kept_blocks > 0:
+    if replica.planned > 0 and (replica.kept_blocks > 0 or replica.parked_oldest >= 0):
         make_room_for_plan(w, replica, steps_until(w, replica, now_ps))
+
+
+# ---- what sessions have between their turns ----------------------------------------------------------------
+
+
+@compiled
+def park(w: World, replica: ReplicaRow, turn: int, leaf: int) -> None:
+    """Everything up to a node stays pinned until a turn comes."""
+    newest = replica.parked_newest
+    w.parked_at[turn] = replica.index + 1
+    w.parked_node[turn] = leaf
+    w.parked_before[turn] = newest
+    w.parked_after[turn] = -1
+    if newest >= 0:
+        w.parked_after[newest] = turn
+    else:
+        replica.parked_oldest = turn
+    replica.parked_newest = turn
+    n = leaf
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        if row.pins == 0 and row.blocks > 0:
+            take(w, replica, n)
+            replica.shared_blocks -= row.blocks
+        row.pins += 1
+        n = w.nodes[n].parent
+
+
+@compiled
+def unpark(w: World, replica: ReplicaRow, turn: int) -> None:
+    """The turn has come, or others need the room: what nobody else holds is kept like the rest."""
+    before = w.parked_before[turn]
+    after = w.parked_after[turn]
+    if before >= 0:
+        w.parked_after[before] = after
+    else:
+        replica.parked_oldest = after
+    if after >= 0:
+        w.parked_before[after] = before
+    else:
+        replica.parked_newest = before
+    w.parked_at[turn] = 0
+    unpin(w, replica, w.parked_node[turn])
+
+
+@compiled
+def frees_oldest(w: World, replica: ReplicaRow) -> bool:
+    """Nothing runs, and what waits does not fit: the session that has kept its blocks longest lets go of them."""
+    found = w.between == KEPT and replica.waiting > 0 and replica.parked_oldest >= 0
+    if found:
+        unpark(w, replica, replica.parked_oldest)
+    return found
+
+
+@compiled
+def set_aside(w: World, replica: ReplicaRow, i: int) -> None:
+    """A turn has ended and another will follow: its session's blocks stay held, go to host memory, or go."""
+    if w.between == KEPT:
+        leaf = w.answer_node[i]
+        park(w, replica, w.next_turn[i], leaf if leaf >= 0 else w.prompt_node[i])
+    else:
+        session = w.session[i]
+        for x in range(w.session_nodes_at[session], w.session_nodes_at[session + 1]):
+            n = w.session_nodes[x]
+            row = cached_at(w, replica, n)
+            if row.pins == 0 and row.blocks > 0:
+                take(w, replica, n)
+                gone = row.blocks
+                row.blocks = 0
+                note_change(w, replica, n)
+                if w.between == OFFLOADED and w.has_host == 1:
+                    offload(w, replica, n, gone)
 
 
 @compiled
 def empty_cache(w: World, replica: ReplicaRow) -> None:
     """An engine that stops takes its cache with it."""
+    while replica.parked_oldest >= 0:
+        unpark(w, replica, replica.parked_oldest)
     n = replica.oldest
     while n >= 0:
         row = cached_at(w, replica, n)
@@ -331,7 +405,12 @@ def release_prefix(w: World, replica: ReplicaRow, i: int) -> None:
     """A request leaves the running list: what nobody else holds is kept, its beginning longest."""
     replica.shared_blocks -= w.held_blocks[i]
     w.held_blocks[i] = 0
-    n = w.prompt_node[i]
+    unpin(w, replica, w.prompt_node[i])
+
+
+@compiled
+def unpin(w: World, replica: ReplicaRow, n: int) -> None:
+    """One holder fewer of a node and of all before it; what nobody holds is kept, the beginning longest."""
     while n >= 0:
         row = cached_at(w, replica, n)
         row.pins -= 1

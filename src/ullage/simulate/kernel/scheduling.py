@@ -18,7 +18,7 @@ from ullage.simulate.kernel.books import (
 from ullage.simulate.kernel.codes import NEVER, PREEMPTED, QUEUE, RUNNING, WAITING
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import stop_running
-from ullage.simulate.kernel.prefixes import hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
+from ullage.simulate.kernel.prefixes import frees_oldest, hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
 from ullage.simulate.kernel.queues import (
     link,
     queue_front,
@@ -368,7 +368,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 tokens += new
                 pairs += (new * (2 * done + new + 1)) >> 1
                 kv_tokens += done + new
-        if decodes + tokens > 0 or not preempted:
+        if decodes + tokens > 0 or not (preempted or frees_oldest(w, replica)):
             break
     replica.begin_ps = now_ps
     replica.planned = 0
