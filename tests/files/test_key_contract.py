@@ -65,6 +65,7 @@ CASES: dict[str, dict[str, str]] = {
         "pool.prefix_cache": "off",
         "pool.router": "prefix_aware",
         "pool.router_refresh": "5s",
+        "pool.between_turns": "dropped",
         "pool.max_context": "16384",
         "pool.kv_dtype": "fp8",
         "pool.approved_concurrency": "8",

@@ -22,7 +22,7 @@ import pytest
 from support.equality import differences, kernel_callback, reference_callback
 from support.plain import on_plain_state
 from support.reference import Reference
-from support.scenarios import covering_rows, host_row, prefix_row, scenario
+from support.scenarios import covering_rows, host_row, prefix_row, scenario, turn_row
 from ullage.simulate import kernel, world
 from ullage.simulate.problem import Problem
 
@@ -256,6 +256,29 @@ HOST_MUTANTS = {
         "replica.host_blocks -= blocks\n        pass",
     ),
 }
+# Bugs of sessions and of what they keep between their turns.
+TURN_MUTANTS = {
+    "a turn does not wait for its think time": ("now_ps + w.think_ps[i], RANK_TURN", "now_ps + 1, RANK_TURN"),
+    "what a session keeps is never let go of": ("        unpark(w, replica, i)\n", "        pass\n"),
+    "a queue does not see that a session lets go": (
+        "unpark(w, replica, i)\n        cut_plan(w, replica, now_ps)",
+        "unpark(w, replica, i)",
+    ),
+    "what a session keeps takes no memory": (
+        "            replica.shared_blocks -= row.blocks\n        row.pins += 1",
+        "            pass\n        row.pins += 1",
+    ),
+    "no session lets go where nothing runs": (
+        "found = w.between == KEPT and replica.waiting > 0 and replica.parked_oldest >= 0",
+        "found = False",
+    ),
+    "the session that has waited least lets go first": (
+        "unpark(w, replica, replica.parked_oldest)\n    return found",
+        "unpark(w, replica, replica.parked_newest)\n    return found",
+    ),
+    "dropped blocks go to host memory": ("w.between == OFFLOADED and w.has_host == 1", "w.has_host == 1"),
+    "a session keeps its prompts alone": ("leaf if leaf >= 0 else w.prompt_node[i]", "w.prompt_node[i]"),
+}
 KERNEL = Path(kernel.__file__).parent
 # Uncompiled, the same source is plain Python.
 PLAIN = "VERSION = 'plain'\ninline = shared = once = compiled = entry = lambda function: function\n"
@@ -278,6 +301,12 @@ def expected_hits(number: int) -> tuple[Problem, Reference]:
 @functools.cache
 def expected_loads(number: int) -> tuple[Problem, Reference]:
     problem = scenario(host_row(number), 9500 + number, most_requests=40)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+@functools.cache
+def expected_turns(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(turn_row(number), 9700 + number)
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
@@ -383,3 +412,11 @@ def test_a_planted_bug_of_the_prefix_cache_is_caught(name: str, tmp_path: Path) 
 def test_a_planted_bug_of_host_memory_is_caught(name: str, tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path, HOST_MUTANTS[name])
     assert is_caught(simulator, expected_loads, MOST_HITS), f"{name}: not caught"
+
+
+@RINGS
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TURN_MUTANTS)
+def test_a_planted_bug_of_sessions_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, TURN_MUTANTS[name])
+    assert is_caught(simulator, expected_turns, MOST_HITS), f"{name}: not caught"

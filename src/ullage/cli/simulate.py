@@ -79,6 +79,14 @@ _HostCache = Annotated[
         "--host-cache", metavar="SIZE:SPEED", help="Prefix cache in a replica's host memory, such as 200GB:25GB/s."
     ),
 ]
+_BetweenTurns = Annotated[
+    str | None,
+    typer.Option(
+        "--between-turns",
+        metavar="NAME",
+        help="Turns come after answers; a session's KV until then: cached, kept, offloaded or dropped.",
+    ),
+]
 _QueueLimit = Annotated[
     int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait at a replica; more are refused.")
 ]
@@ -135,6 +143,7 @@ def command(
     router_refresh: _RouterRefresh = None,
     prefix_cache: _PrefixCache = None,
     host_cache: _HostCache = None,
+    between_turns: _BetweenTurns = None,
     queue_limit: _QueueLimit = None,
     timeout: Timeout = None,
     rate: Rate = None,
@@ -183,7 +192,9 @@ def command(
         span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())), request_count=requests,
         cached_fraction=parse_share(cached_share, "--cached-share"), least_fraction=_least_fraction(lengths_from),
     )  # fmt: skip
-    pool = _pool(replicas, routing, queue_limit, prefix_cache, timeout=timeout, refresh=router_refresh)
+    pool = _pool(
+        replicas, routing, queue_limit, prefix_cache, between_turns, timeout=timeout, refresh=router_refresh
+    )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)
@@ -195,6 +206,7 @@ def _pool(
     routing: str,
     queue_limit: int | None,
     prefix_cache: str | None,
+    between_turns: str | None,
     *,
     timeout: str | None,
     refresh: str | None,
@@ -209,6 +221,7 @@ def _pool(
         timeout_s=parse_duration(timeout, "--timeout"),
         refresh_s=parse_duration(refresh, "--router-refresh") or 0.0,
         prefix_cache=prefix_cache,
+        between_turns=between_turns,
     )
 
 

@@ -57,7 +57,7 @@ from ullage.files.sections.speculation import SpeculationSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
 from ullage.memory.settings import PREFIX_CACHES
-from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS
+from ullage.simulate.fleet import BETWEEN_TURNS, DEFAULT_ROUTER, ROUTINGS
 from ullage.units import DURATION, FRACTION, TOKENS
 
 # Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
@@ -509,6 +509,17 @@ class PoolSection(Section):
     ] = None
     host_cache: Annotated[
         HostCacheSection | None, Key(means="The prefix cache's tier in host memory, where there is one.")
+    ] = None
+    between_turns: Annotated[
+        str | None,
+        Key(
+            means="Sessions whose next turn comes a think time or a tool call after the answer, and what becomes of "
+            "their KV until then: cached (it goes when others need the room), kept (it stays held), offloaded (to "
+            "host memory) or dropped.",
+            default="turns come when the traffic says, whatever answers take",
+            moves="curve.sustained_rps",
+            choices=BETWEEN_TURNS,
+        ),
     ] = None
     approved_concurrency: Annotated[
         Count | None,

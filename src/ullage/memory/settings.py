@@ -62,7 +62,8 @@ class RuntimeSettings:
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
     one device. `prefix_cache` says whether hits are as stated, simulated, or none; `router` is what gives requests to
     replicas, with knowledge that is renewed every `router_refresh_s`. `host_cache` is the tier of the prefix cache in
-    host memory, where there is one. `poll_steps` are the decode steps between two
+    host memory, where there is one; `between_turns` is what becomes of a session's KV until its next turn, which then
+    comes after the answer and not when the traffic says. `poll_steps` are the decode steps between two
     looks for new requests (SGLang's scheduler_recv_interval), `batch_wait_steps` those that a request waits for others
     to be let in with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `source` is where the stated values
     come from; `logged` names those that an engine's log states.
@@ -91,6 +92,7 @@ class RuntimeSettings:
     router: str | None = None
     router_refresh_s: float = 0.0
     host_cache: HostCache | None = None
+    between_turns: str | None = None
     weight_offload_bytes: int = 0
     kv_offload_bytes: int = 0
     logged: Mapping[str, Source] = field(default_factory=dict)
@@ -112,9 +114,9 @@ class RuntimeSettings:
 
     @property
     def simulates_prefixes(self) -> bool:
-        """Whether each replica's prefix cache is simulated: asked for, or because the router goes by what is in it, or
-        because it has a second tier."""
-        follows = self.router in PREFIX_ROUTERS or self.host_cache is not None
+        """Whether each replica's prefix cache is simulated: asked for, or because the router goes by what is in it,
+        because it has a second tier, or because of what becomes of it between turns."""
+        follows = self.router in PREFIX_ROUTERS or self.host_cache is not None or self.between_turns is not None
         return self.prefix_cache == SIMULATED or (self.prefix_cache is None and follows)
 
     @property

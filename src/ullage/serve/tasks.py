@@ -402,6 +402,7 @@ def _simulate(asked: Asked) -> Any:
         timeout_s=parse_duration(given["timeout"], "timeout"),
         refresh_s=parse_duration(given["router_refresh"], "router_refresh") or 0.0,
         prefix_cache=given["prefix_cache"],
+        between_turns=given["between_turns"],
     )
     apart = asked.some("prefill", "transfer")
     verb = partial(verbs.simulate, load, replica=replica, pool=pool, **apart)

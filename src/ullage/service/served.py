@@ -18,11 +18,11 @@ from ullage.errors import InternalError, unknown_name
 from ullage.memory.settings import OFF, PREFIX_CACHES, PREFIX_ROUTERS, SIMULATED
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
-from ullage.service.trial.mix import known_sessions, simulated_class, simulated_prefixes
+from ullage.service.trial.mix import SessionTurns, known_sessions, simulated_class, simulated_prefixes
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import play
 from ullage.simulate.engine import Engine
-from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS, Fleet
+from ullage.simulate.fleet import BETWEEN_TURNS, DEFAULT_ROUTER, ROUTINGS, Fleet
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.outcome import Counts, GroupOutcome, Outcome, Series
@@ -42,7 +42,8 @@ class ServedPool:
     the queue of a replica, `timeout_s` is when a client gives up; None is never. The router's knowledge is renewed
     every `refresh_s`. `prefix_cache` says whether hits are as stated, found by simulated caches, or none; left out,
     they are simulated where the traffic says which prompt begins like which, where the router goes by it, or where a
-    replica has a tier in host memory.
+    replica has a tier in host memory. With `between_turns` a session's next turn comes after the answer to the one
+    before, and this is what becomes of its KV until then.
     """
 
     replicas: int | None = None
@@ -51,12 +52,15 @@ class ServedPool:
     timeout_s: float | None = None
     refresh_s: float = 0.0
     prefix_cache: str | None = None
+    between_turns: str | None = None
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
             raise unknown_name(field="--routing", name=self.routing, known=ROUTINGS)
         if self.prefix_cache is not None and self.prefix_cache not in PREFIX_CACHES:
             raise unknown_name(field="--prefix-cache", name=self.prefix_cache, known=PREFIX_CACHES)
+        if self.between_turns is not None and self.between_turns not in BETWEEN_TURNS:
+            raise unknown_name(field="--between-turns", name=self.between_turns, known=BETWEEN_TURNS)
 
     @property
     def count(self) -> int:
@@ -66,12 +70,13 @@ class ServedPool:
     def is_plain(self) -> bool:
         """Nobody is refused and nobody gives up earlier than the plan says."""
         plain = self.waiting_requests is None and self.timeout_s is None and self.prefix_cache is None
-        return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0
+        return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0 and self.between_turns is None
 
     def simulates_prefixes(self, stream: Stream, engine: Engine) -> bool:
         if self.prefix_cache is not None:
             return self.prefix_cache == SIMULATED
-        return stream.parent is not None or self.routing in PREFIX_ROUTERS or engine.host_blocks > 0
+        follows = self.routing in PREFIX_ROUTERS or engine.host_blocks > 0 or self.between_turns is not None
+        return stream.parent is not None or follows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +215,7 @@ def serve(
             cached_tokens=None if finds else np.minimum(served.cached_tokens, served.prompt_tokens - 1),
             prefixes=simulated_prefixes(stream) if finds else None,
             session_of=known_sessions(stream) if finds else None,
+            turns=None if pool.between_turns is None else SessionTurns.on(engine, pool.between_turns).of(served),
             classes=tuple(replace(simulated_class(each), total_timeout_s=pool.timeout_s) for each in own),
             class_of=served.class_index,
         ),

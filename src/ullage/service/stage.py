@@ -28,7 +28,7 @@ from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.service.trial.bases import Bases, bases_of
-from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.mix import MixLoad, SessionTurns
 from ullage.service.trial.trial import NOMINAL, Trial
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import DEFAULT_ROUTER
@@ -133,7 +133,8 @@ def mix_of(
 
     A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic of the
     service: a router that sends sessions back to their replica does better than this. Where the pool's `settings` have
-    prefix caches simulated, hits are what those find.
+    prefix caches simulated, hits are what those find, and where they say what becomes of KV between turns, turns come
+    after answers.
     """
     return MixLoad(
         model=demand.busy_model,
@@ -142,6 +143,9 @@ def mix_of(
         if settings is not None and settings.prefix_cache == OFF
         else replica.engine.kv_tokens / BLOCK_TOKENS,
         chains=settings is not None and settings.simulates_prefixes,
+        turns=None
+        if settings is None or settings.between_turns is None
+        else SessionTurns.on(replica.engine, settings.between_turns),
     )
 
 

@@ -9,10 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError, InternalError, unknown_name
+from ullage.simulate.fleet import BETWEEN_TURNS
 from ullage.workload.parents import kept_parents
 
 PS_PER_S = 10**12
 _LONGEST_S = 9_000_000.0  # 104 days: what int64 picoseconds hold, with room for sums
+
+GOES_ON_FRACTION = 0.8
+"""Of an earlier prompt: what contains this much of it is the next turn. The rest is what block sizes round off."""
 
 Numbers = NDArray[Any]
 
@@ -124,11 +128,6 @@ class Prefixes:
             np.concatenate([before, first + kept]),
         )
         return replace(self, parent=parent[first:], shared_tokens=shared[first:])
-
-
-BETWEEN_TURNS = ("cached", "kept", "offloaded", "dropped")
-"""What becomes of a session's KV until its next turn: it goes when others need the room, stays held, goes to host
-memory, or goes. The order is that of the kernel's codes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ullage.simulate.fleet import BETWEEN_TURNS
 from ullage.simulate.kernel import codes
-from ullage.simulate.load import BETWEEN_TURNS, Numbers, Turns
+from ullage.simulate.load import Numbers, Turns
 from ullage.simulate.problem import PS_PER_S, Int32s, Int64s, PrefixTerms, Problem, TurnTerms
 
 
