@@ -231,7 +231,7 @@ def _turns(row: Row, seed: int, requests: int, longest_ps: int) -> Turns:
     """Some requests after an earlier one, often the one just before; drawn apart: the rest stays alike."""
     rng = np.random.default_rng([seed, 80])
     follows = np.full(requests, -1)
-    free = set()
+    free: set[int] = set()
     for i in range(requests):
         if free and rng.random() < 0.7:
             follows[i] = max(free) if rng.random() < 0.6 else int(rng.choice(sorted(free)))
