@@ -203,6 +203,8 @@ CASES: dict[str, dict[str, str]] = {
         "scaling.sleepers": "2",
     },
     "experts": {"pool.expert_parallel": "1"},
+    "reserved": {"pool.capacity_policy": "max_utilization", "pool.max_output": "4096"},
+    "ratioed": {"pool.conservativeness": "0.1"},
     "drafted": {
         "pool.speculation.accepted_per_step": "2.5",
         "pool.speculation.draft": "llama-3.2-3b",

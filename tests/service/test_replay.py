@@ -10,6 +10,7 @@ import pytest
 from ullage.service.calibration.replay import CROWD_FRACTION, EngineLimits, LoadTestReplay, replay
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.work import Floats
+from ullage.simulate.engine import CapacityPolicy
 
 STEP_S = 0.01
 
@@ -104,7 +105,8 @@ def test_a_seldom_polling_scheduler_delays_requests_of_an_open_loop_too() -> Non
 def test_an_engine_that_reserves_answers_lets_in_as_many_as_fit() -> None:
     base = trial(16)
     room = int(4.5 * float((base.prompt_tokens + base.output_tokens).mean()))
-    limits = [replace(base.limits, kv_tokens=room, reserves_answers=each) for each in (False, True)]
+    policies = (CapacityPolicy(name="present_need"), CapacityPolicy(name="guaranteed_no_evict"))
+    limits = [replace(base.limits, kv_tokens=room, capacity=each) for each in policies]
     eager, patient = (replay(Flat(), replace(base, limits=each)) for each in limits)
     assert patient.statistic("ttft", "p50") > eager.statistic("ttft", "p50")
 

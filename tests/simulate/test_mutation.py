@@ -20,11 +20,13 @@ from typing import Any
 import pytest
 
 from support.equality import differences, kernel_callback, reference_callback
+from support.examples import problem as worked_problem
 from support.plain import on_plain_state
 from support.reference import Reference
-from support.scenarios import covering_rows, host_row, prefix_row, scenario, turn_row
+from support.scenarios import covering_rows, host_row, policy_row, prefix_row, scenario, turn_row
 from ullage.simulate import kernel, world
-from ullage.simulate.problem import Problem
+from ullage.simulate.kernel import codes
+from ullage.simulate.problem import EventKind, Problem
 
 COMPILED = os.environ.get("ULLAGE_MUTANTS") == "compiled"
 MOST_PROBLEMS, MOST_HITS = 1_600, 240
@@ -38,8 +40,8 @@ MUTANTS = {
     ),
     "the tie goes to the higher replica": ("takes = theirs < best + (p & 1)", "takes = theirs < best + 1 - (p & 1)"),
     "a preemption does not hold back admission": (
-        "if replica.waiting > 0 and not preempted:",
-        "if replica.waiting > 0:",
+        "if replica.waiting > 0 and not preempted and",
+        "if replica.waiting > 0 and",
     ),
     "a step after a preemption is planned too far": (
         "    if preempted:\n        steps = 1",
@@ -189,7 +191,10 @@ PREFIX_MUTANTS = {
         "return min(matched_blocks(w, replica, i), (target - 1) >> shift) << shift",
         "return min(matched_blocks(w, replica, i), target >> shift) << shift",
     ),
-    "blocks that others hold take memory again": ("if used + grown > blocks + held:", "if used + grown > blocks:"),
+    "blocks that others hold take memory again": (
+        "refused = used + grown > blocks + held",
+        "refused = used + grown > blocks",
+    ),
     "blocks that are let go of are lost": ("replica.shared_blocks += row.blocks", "replica.shared_blocks += 0"),
     "what was used last goes first": ("n = replica.oldest\n        row", "n = replica.newest\n        row"),
     "answers are not kept": ("                keep_answer(w, replica, i)\n", ""),
@@ -236,7 +241,7 @@ HOST_MUTANTS = {
     "loading takes no time": (" + loaded * engine.host_block_ps", ""),
     "what the device lets go of is lost": ("            offload(w, replica, n, gone)\n", "            pass\n"),
     "host memory never fills up": ("while over > 0:\n        oldest", "while False:\n        oldest"),
-    "what came to the host last goes first": ("oldest = replica.host_oldest", "oldest = replica.host_newest"),
+    "the latest in host memory goes first": ("oldest = replica.host_oldest", "oldest = replica.host_newest"),
     "what is loaded stays in host memory too": (
         "found = take_from_host(w, replica, n)\n",
         "found = hosted_at(w, replica, n).blocks\n",
@@ -279,6 +284,82 @@ TURN_MUTANTS = {
     "dropped blocks go to host memory": ("w.between == OFFLOADED and w.has_host == 1", "w.has_host == 1"),
     "a session keeps its prompts alone": ("leaf if leaf >= 0 else w.prompt_node[i]", "w.prompt_node[i]"),
 }
+# Bugs of the policies for letting in, on problems in which answers fill the cache.
+POLICY_MUTANTS = {
+    "a longest answer is not longer than the one that comes": (
+        "return max(terms_of(w, i).limit_tokens, w.output_tokens[i])",
+        "return w.output_tokens[i]",
+    ),
+    "what is reserved is never given back": (
+        "replica.reserved_blocks -= whole_blocks(w, replica, slot.request)",
+        "replica.reserved_blocks -= 0",
+    ),
+    "a reservation is a block too small": (
+        "return (w.prompt_tokens[i] + limit_of(w, i) - 2 + engine.width + mask)",
+        "return (w.prompt_tokens[i] + limit_of(w, i) - 2 + engine.width)",
+    ),
+    "a prompt has only the blocks it has computed": (
+        "return tokens if w.has_policy == 0 or engine.policy < NO_EVICT else target",
+        "return tokens",
+    ),
+    "the ratio does not fall during a plan": (
+        "            decay_ratio(w, replica, replica.planned - 1)\n",
+        "            pass\n",
+    ),
+    "the ratio falls below its least": (
+        "replica.ratio = max(engine.ratio_least, replica.ratio - steps * engine.ratio_decay)",
+        "replica.ratio -= steps * engine.ratio_decay",
+    ),
+    "the ratio falls in steps with prefill too": (
+        "elif tokens == 0 and not preempted:",
+        "elif not preempted:",
+    ),
+    "a retraction leaves the ratio as it was": ("replica.ratio = estimated_ratio(w, replica)", "pass"),
+    "the ratio after a retraction forgets the steps ahead": (
+        "done += emitted_in(w, replica, slot) + RETRACT_STEPS",
+        "done += emitted_in(w, replica, slot)",
+    ),
+    "an idle engine keeps its ratio": (
+        "        if decodes + tokens == 0:\n            replica.ratio = engine.ratio_first",
+        "        if decodes + tokens == 0:\n            pass",
+    ),
+    "the last admitted is retracted": (
+        "worst = s if engine.width > 1 else fewest_tokens(w, replica)",
+        "worst = s",
+    ),
+    "of equals the shortest prompt is retracted": (
+        "if emitted < least or (emitted == least and longer):",
+        "if emitted < least or (emitted == least and not longer):",
+    ),
+    "a retracted request goes to the head of the queue": (
+        "        before = queue.tail\n        after = -1\n",
+        "        pass\n",
+    ),
+    "after a refusal the queue is looked at again": (
+        "policy != NEW_TOKEN_RATIO or replica.refused_at != replica.decodes",
+        "policy != NEW_TOKEN_RATIO or True",
+    ),
+    "what may still come is not clipped": (
+        "spare += (most_still(w, replica) - clipped_sum(w, replica)) * replica.ratio",
+        "spare += 0",
+    ),
+    "a prefill that ends now is counted at the ratio": (
+        "            total += new_tokens(w, replica, i) << RATIO_SHIFT",
+        "            total += new_tokens(w, replica, i) * replica.ratio",
+    ),
+    "a request that was just let in is not counted": (
+        "promised += new_tokens(w, replica, i) << RATIO_SHIFT",
+        "promised += 0",
+    ),
+    "room that is just enough is enough": (
+        "return spare > 0",
+        "return spare >= 0",
+    ),
+    "an engine that failed keeps its ratio": (
+        "    replica.ratio = w.engines[replica.engine].ratio_first\n",
+        "",
+    ),
+}
 KERNEL = Path(kernel.__file__).parent
 # Uncompiled, the same source is plain Python.
 PLAIN = "VERSION = 'plain'\ninline = shared = once = compiled = entry = lambda function: function\n"
@@ -307,6 +388,24 @@ def expected_loads(number: int) -> tuple[Problem, Reference]:
 @functools.cache
 def expected_turns(number: int) -> tuple[Problem, Reference]:
     problem = scenario(turn_row(number), 9700 + number)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+def one_after_another(number: int) -> Problem:
+    """A request beside one whose answer may become long, after the engine was idle, or failed and was repaired."""
+    begins = [(0, 100, 105), (0, 1_000, 1_005)][number]
+    events = [[(60, 0, EventKind.FAIL), (70, 0, EventKind.REPAIR)], []][number]
+    return worked_problem(
+        list(begins), [5, 5, 5], [30, 30, 30], blocks=60, policy=codes.NEW_TOKEN_RATIO,
+        ratio=(1 << 20, 0, 1 << 20), events=events,
+    )  # fmt: skip
+
+
+@functools.cache
+def expected_policies(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(policy_row(number), 13_000 + number, most_requests=24)
+    if number < 2:
+        problem = one_after_another(number)
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
@@ -420,3 +519,11 @@ def test_a_planted_bug_of_host_memory_is_caught(name: str, tmp_path: Path) -> No
 def test_a_planted_bug_of_sessions_is_caught(name: str, tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path, TURN_MUTANTS[name])
     assert is_caught(simulator, expected_turns, MOST_HITS), f"{name}: not caught"
+
+
+@RINGS
+@pytest.mark.slow
+@pytest.mark.parametrize("name", POLICY_MUTANTS)
+def test_a_planted_bug_of_a_capacity_policy_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, POLICY_MUTANTS[name])
+    assert is_caught(simulator, expected_policies, MOST_HITS), f"{name}: not caught"

@@ -30,6 +30,9 @@ def problem(
     width: int = 1,
     host_blocks: int = 0,
     host_block_ps: int = 0,
+    policy: int = 0,
+    ratio: tuple[int, int, int] = (0, 0, 0),
+    clip: int = 4096,
     classes: list[dict[int, int]] | None = None,
     **more: Any,
 ) -> Problem:
@@ -41,10 +44,12 @@ def problem(
         EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
         EngineField.RATE_1024: rate_1024, EngineField.WIDTH: width,
         EngineField.HOST_ROOM: host_blocks, EngineField.HOST_BLOCK_PS: host_block_ps,
+        EngineField.POLICY: policy, EngineField.RATIO_FIRST: ratio[0], EngineField.RATIO_LEAST: ratio[1],
+        EngineField.RATIO_DECAY: ratio[2], EngineField.CLIP_TOKENS: clip,
     }.items():  # fmt: skip
         engine[0, column] = amount
     rows = np.full((len(classes or [{}]), len(ClassField)), NEVER_PS, np.int64)
-    rows[:, ClassField.LEVEL] = 0
+    rows[:, [ClassField.LEVEL, ClassField.LIMIT_TOKENS]] = 0
     for row, given in zip(rows, classes or [{}], strict=True):
         for field, value in given.items():
             row[field] = value

@@ -79,6 +79,14 @@ workload:
   classes: [{name: chat, rate: 1 req/s, longest_context: 4096, slo: {ttft_p95: 2s}}]
 pool: {model: gpt-oss-20b, device: h100-sxm, tensor_parallel: 2, expert_parallel: 2}
 """
+RESERVED = """
+version: 1
+service: reserved
+workload:
+  classes: [{name: chat, rate: 2 req/s, longest_context: 4096, slo: {e2e_p95: 120s}}]
+pool: {model: llama-3.1-8b, device: l40s, engine: tensorrt-llm, memory_fraction: 20%}
+"""
+RATIOED = RESERVED.replace("tensorrt-llm, memory_fraction: 20%", "sglang, memory_fraction: 50%")
 MEASURED = """
 version: 1
 service: measured
@@ -286,6 +294,8 @@ BASES = {
     + "scaling: {refused: 60%}\n",
     "committed": ONE.replace("aws}", "aws, purchase: 1y-no-upfront}"),
     "experts": MOE,
+    "reserved": RESERVED,
+    "ratioed": RATIOED,
     "measured": MEASURED,
     "tested": TESTED,
     "old": TESTED.replace("evidence: {", "evidence: {dated: 2026-11-01, "),

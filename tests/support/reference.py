@@ -31,6 +31,17 @@ The rules that are easy to miss:
   begun a session goes on with it. Until then, where that is set: blocks of prompt and answer stay held (the session
   that has held them longest lets go where nothing runs and what waits does not fit); or the blocks that no other
   session has go to host memory, or go.
+- `POLICY` says what must fit before the head of the queue is let in; an engine on which nothing runs asks only for its
+  first tokens.
+  - PRESENT_NEED (vLLM): the blocks of its first tokens.
+  - NEW_TOKEN_RATIO (SGLang 0.5.9): also, with room to spare, its whole prompt and its longest answer, and what running
+    answers may still come to: all of it where the prefill ends in this step, else the new-token ratio of it. The ratio
+    falls in every step of decodes alone and begins anew when the engine is idle. After a refusal the queue is not
+    looked at until a running request has left or a prefill is under way. Out of blocks the request with the fewest
+    output tokens is retracted (of several the longest prompt, then the last admitted; with speculation always the last
+    admitted), goes to the end of the queue, and the ratio is estimated from those that still decode.
+  - NO_EVICT and MAX_UTILIZATION (TensorRT-LLM 1.x): a prefill has the blocks of its whole prompt from the first step
+    on. NO_EVICT also asks that the longest answers of all that run fit at once, so that none is ever preempted.
 - What follows from a boundary (a client's next request, a next turn, a retry) comes at least a picosecond after it, so
   that no outside event at some time can depend on a boundary at that time.
 """
@@ -75,6 +86,7 @@ class ReferenceRequest:
     cached: int
     group: int
     class_row: list[int]
+    limit: int  # output tokens that it allows
     cancel_after_ps: int
     think_ps: int = 0
     arrival_ps: int = -1
@@ -159,6 +171,12 @@ class ReferenceReplica:
     dropped_blocks: int = 0
     parked: list[tuple[int, list[Block]]] = field(default_factory=list)  # turns to come, and what is held for them
     loading_ps: int = 0  # what the step that is being scheduled loads
+    ratio: int = 0
+    refused_at: int = -1  # running requests when the head of the queue was last refused
+
+    @property
+    def policy(self) -> int:
+        return self.engine[EngineField.POLICY]
 
     @property
     def outstanding(self) -> int:
@@ -177,8 +195,51 @@ class ReferenceReplica:
         return (tokens + (1 << shift) - 1) >> shift
 
     def blocks_used(self) -> int:
-        own = sum(self.blocks(each.computed + each.drafted) - each.shared for each in self.running)
+        own = sum(self.blocks(self.claim(each)) - each.shared for each in self.running)
         return own + len(self.held)
+
+    def claim(self, request: ReferenceRequest, new: int = 0) -> int:
+        """Tokens for which a request has blocks, so many new ones included."""
+        if self.policy in (k.NO_EVICT, k.MAX_UTILIZATION) and not request.decoding:
+            return request.target
+        return request.computed + request.drafted + new
+
+    def whole(self, request: ReferenceRequest) -> int:
+        """Blocks of a request whose answer is as long as it may be."""
+        return self.blocks(request.prompt + request.limit - 2 + self.engine[EngineField.WIDTH])
+
+    def lets_in(self, request: ReferenceRequest) -> bool:
+        """Whether the policy lets a request in beside those that run, its first tokens apart."""
+        held = leading(request.prompt_blocks, self.held)
+        if not self.running:
+            return True
+        if self.policy == k.NO_EVICT:
+            reserved = sum(self.whole(each) - each.shared for each in self.running) + len(self.held)
+            return reserved + self.whole(request) - held <= self.engine[EngineField.BLOCKS]
+        if self.policy == k.NEW_TOKEN_RATIO:
+            clip = self.engine[EngineField.CLIP_TOKENS]
+            found = max(0, self.blocks(request.cached) - held)
+            free = self.engine[EngineField.BLOCKS] - self.blocks_used() - found
+            room = free << self.engine[EngineField.BLOCK_SHIFT] << k.RATIO_SHIFT
+            needed = request.target - request.cached + min(request.limit - request.emitted, clip)
+            at_ratio = sum(min(each.limit - each.emitted, clip) for each in self.running if each.decoding)
+            ends = [each for each in self.running if not each.decoding and each.scheduled]
+            whole = sum(min(each.limit, clip) for each in ends if each.computed == each.target)
+            return ((needed + whole) << k.RATIO_SHIFT) + at_ratio * self.ratio < room
+        return True
+
+    def looks_at_queue(self) -> bool:
+        prefills = any(not each.decoding for each in self.running)
+        return self.policy != k.NEW_TOKEN_RATIO or prefills or self.refused_at != len(self.running)
+
+    def estimate_ratio(self) -> None:
+        left = [each for each in self.running if each.decoding]
+        done = sum(each.emitted + k.RETRACT_STEPS for each in left)
+        self.ratio = min(1 << k.RATIO_SHIFT, (done << k.RATIO_SHIFT) // (sum(each.limit for each in left) + 1))
+
+    def decay_ratio(self) -> None:
+        engine = self.engine
+        self.ratio = max(engine[EngineField.RATIO_LEAST], self.ratio - engine[EngineField.RATIO_DECAY])
 
     def there(self) -> set[Block]:
         return self.held | set(self.kept) | set(self.host)
@@ -328,6 +389,7 @@ class Reference:
             ReferenceRequest(
                 number=i, prompt=int(problem.prompt_tokens[i]), output=int(problem.output_tokens[i]),
                 cached=cached[i], group=groups[i], class_row=classes[group_class[groups[i]]],
+                limit=max(classes[group_class[groups[i]]][ClassField.LIMIT_TOKENS], int(problem.output_tokens[i])),
                 cancel_after_ps=cancel[i], think_ps=think[i],
             )
             for i in range(problem.requests)
@@ -336,7 +398,11 @@ class Reference:
         engines = problem.engines.tolist()
         self.replicas = [
             ReferenceReplica(
-                index=r, type=kind, engine=engines[kind], state=k.READY if problem.ready_at_start[r] else k.OFF
+                index=r,
+                type=kind,
+                engine=engines[kind],
+                state=k.READY if problem.ready_at_start[r] else k.OFF,
+                ratio=engines[kind][EngineField.RATIO_FIRST],
             )
             for r, kind in enumerate(problem.replica_type.tolist())
         ]
@@ -713,12 +779,16 @@ class Reference:
             preempted = self.schedule(replica)
             scheduled = [each for each in replica.running if each.scheduled]
             if not scheduled and not preempted and replica.waiting and replica.parked:
+                replica.refused_at = -1
                 replica.unpark(replica.parked[0][0])
             elif scheduled or not preempted:
                 break
         replica.boundary_ps = NEVER_PS
         if not scheduled:
+            replica.ratio = replica.engine[EngineField.RATIO_FIRST]
             return
+        if all(each.decoding for each in scheduled) and not preempted:
+            replica.decay_ratio()
         decodes = sum(1 for each in scheduled if each.decoding)
         prefills = [each for each in scheduled if not each.decoding]
         tokens = sum(each.scheduled for each in prefills)
@@ -748,7 +818,7 @@ class Reference:
             if new > budget:
                 break
             while True:
-                growth = replica.blocks(request.computed + new) - replica.blocks(request.computed)
+                growth = replica.blocks(replica.claim(request, new)) - replica.blocks(replica.claim(request))
                 if replica.blocks_used() + growth <= blocks:
                     break
                 victim = self.victim(replica)
@@ -759,6 +829,8 @@ class Reference:
                 preempted = True
                 if victim is request:
                     break
+            if request.state != k.RUNNING and replica.policy == k.NEW_TOKEN_RATIO:
+                continue
             if request.state != k.RUNNING:
                 break
             kept = replica.gain() if request.decoding else new
@@ -768,7 +840,17 @@ class Reference:
             budget -= new
             place += 1
         replica.make_room()
-        while not preempted and replica.waiting and budget > 0:
+        if preempted and replica.policy == k.NEW_TOKEN_RATIO:
+            replica.estimate_ratio()
+        if replica.waiting and not preempted and replica.looks_at_queue():
+            self.let_in(replica, budget)
+        return preempted
+
+    def let_in(self, replica: ReferenceReplica, budget: int) -> None:
+        """Admits from the head of the queue as long as there is room."""
+        engine = replica.engine
+        replica.refused_at = -1
+        while replica.waiting and budget > 0:
             if len(replica.running) >= engine[EngineField.MAX_SEQUENCES]:
                 break
             request = replica.waiting[0]
@@ -776,17 +858,22 @@ class Reference:
                 shift = engine[EngineField.BLOCK_SHIFT]
                 found = leading(request.prompt_blocks, replica.there())
                 request.cached = min(found, (request.target - 1) >> shift) << shift
-            new = min(request.target - request.cached, longest, budget)
-            needed = replica.blocks(request.cached + new) - leading(request.prompt_blocks, replica.held)
-            if replica.blocks_used() + needed > blocks:
+            new = min(request.target - request.cached, engine[EngineField.LONG_PREFILL], budget)
+            claim = replica.claim(request, request.cached + new)
+            needed = replica.blocks(claim) - leading(request.prompt_blocks, replica.held)
+            if replica.blocks_used() + needed > engine[EngineField.BLOCKS] or not replica.lets_in(request):
+                replica.refused_at = len(replica.running)
                 break
             self.admit(replica, request, new)
             replica.hold(request)
             replica.make_room()
             budget -= new
-        return preempted
 
     def victim(self, replica: ReferenceReplica) -> ReferenceRequest:
+        if replica.policy == k.NEW_TOKEN_RATIO:
+            if replica.engine[EngineField.WIDTH] > 1:
+                return replica.running[-1]
+            return min(reversed(replica.running), key=lambda each: (each.emitted, -each.prompt))
         if replica.engine[EngineField.PRIORITY]:
             return max(replica.running, key=ReferenceRequest.urgency)
         return replica.running[-1]
@@ -801,7 +888,7 @@ class Reference:
         request.preemptions += 1
         replica.preemptions += 1
         self.count(request, "preemptions", 1)
-        replica.waiting.insert(0, request)
+        replica.waiting.insert(len(replica.waiting) if replica.policy == k.NEW_TOKEN_RATIO else 0, request)
         if replica.engine[EngineField.PRIORITY]:
             replica.waiting.sort(key=ReferenceRequest.urgency)
 
@@ -892,6 +979,7 @@ class Reference:
                 request.shared = 0
                 self.end(request, outcome)
         replica.lose_cache()
+        replica.ratio = replica.engine[EngineField.RATIO_FIRST]
 
     def control(self) -> None:
         terms = self.problem.control

@@ -27,6 +27,7 @@ from ullage.simulate.problem import (
     Int8s,
     Int32s,
     Int64s,
+    PolicyKind,
     PrefixTerms,
     Problem,
     RetryTerms,
@@ -72,6 +73,8 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "guard": ("off", "tight"),
     "host": ("no", "small", "large"),
     "turns": ("no", "cached", "kept", "offloaded", "dropped"),
+    "policy": ("present_need", "new_token_ratio", "guaranteed_no_evict", "max_utilization"),
+    "limit": ("exact", "above"),
 }
 Row = dict[str, str]
 
@@ -147,6 +150,26 @@ def turn_row(number: int) -> Row:
     }
 
 
+def policy_row(number: int) -> Row:
+    """Features under which policies differ: caches that answers fill, and limits above what comes out."""
+    row = {name: levels[0] for name, levels in FEATURES.items()}
+    return row | {
+        "policy": ("new_token_ratio", "new_token_ratio", "guaranteed_no_evict", "max_utilization")[number % 4],
+        "kv": ("tight", "tight", "loose")[number % 3],
+        "outputs": "long",
+        "limit": ("above", "exact")[number // 4 % 2],
+        "block": ("1", "4", "16")[number // 3 % 3],
+        "budget": ("loose", "tight")[number // 5 % 2],
+        "long_prefill": ("off", "off", "short")[number // 2 % 3],
+        "load": ("bursts", "open", "closed")[number // 6 % 3],
+        "classes": ("three", "one")[number // 7 % 2],
+        "prefix": ("no", "cold")[number // 8 % 2],
+        "speculation": ("no", "no", "no", "yes")[number // 9 % 4],
+        "scheduling": ("fcfs", "fcfs", "priority")[number // 10 % 3],
+        "platform": ("none", "failures")[number // 11 % 2],
+    }
+
+
 def pairs_of(row: Row) -> set[tuple[str, str, str, str]]:
     return {(a, row[a], b, row[b]) for a, b in itertools.combinations(FEATURES, 2)}
 
@@ -167,6 +190,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         output[:] = longest_output
     need = int((prompt + output - 1).max()) + (2 if row["speculation"] == "yes" else 0)
     engines = np.array([_engine(row, rng, need) for _ in range(types)], np.int64)
+    _set_policies(row, np.random.default_rng([seed, 80]), engines)
     sequences = int(engines[:, EngineField.MAX_SEQUENCES].max())
     decode_base, decode_slope, token_base, token_slope = _tables(row, rng, engines, unit)
     typical = int(decode_base[0, -1, 0] + decode_slope[0, -1, 0] * need)
@@ -204,7 +228,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         routing=RouterArrays[row["routing"].upper()],
         refresh_ps=max(1, span // int(rng.integers(2, 12))) if row["refresh"] == "stale" else 0,
         control=_control(row, rng, replicas, span, need),
-        classes=_classes(row, rng, groups, life),
+        classes=_limited(row, np.random.default_rng([seed, 81]), _classes(row, rng, groups, life), longest_output),
         group_class=np.array([0, 1, 2, 1] if groups == 3 else [0], np.int16),
         arrival_ps=np.zeros(0, np.int64) if closed else arrival,
         prompt_tokens=prompt.astype(np.int32), output_tokens=output.astype(np.int32), cached_tokens=cached,
@@ -305,6 +329,26 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.HOST_ROOM] = {"no": 0, "small": 2 + 3 * (budget % 7), "large": 10**6}[row["host"]]
     fields[EngineField.HOST_BLOCK_PS] = (0, 1, 10**8)[budget % 3]
     return fields
+
+
+def _set_policies(row: Row, rng: np.random.Generator, engines: Int64s) -> None:
+    """The first type has the row's policy, a second any; ratios move far within the few steps there are."""
+    kinds = [PolicyKind[row["policy"].upper()], *rng.choice(list(PolicyKind), len(engines) - 1)]
+    for engine, kind in zip(engines, kinds, strict=True):
+        engine[EngineField.POLICY] = kind
+        if kind == PolicyKind.NEW_TOKEN_RATIO:
+            first = int(rng.integers(0, 1 << 20))
+            least = int(first * rng.choice([0.0, 0.14, 1.0]))
+            engine[EngineField.RATIO_FIRST], engine[EngineField.RATIO_LEAST] = first, least
+            engine[EngineField.RATIO_DECAY] = (first - least) // int(rng.integers(1, 40))
+            engine[EngineField.CLIP_TOKENS] = int(rng.choice([5, 40, 4096]))
+
+
+def _limited(row: Row, rng: np.random.Generator, classes: Int64s, longest_output: int) -> Int64s:
+    """Requests allow what comes out, or their class allows more."""
+    above = row["limit"] == "above"
+    classes[:, ClassField.LIMIT_TOKENS] = rng.integers(0, 3 * longest_output, len(classes)) if above else 0
+    return classes
 
 
 def _tables(row: Row, rng: np.random.Generator, engines: Int64s, unit: int) -> tuple[Int64s, Int64s, Int64s, Int64s]:

@@ -150,6 +150,18 @@ BatchWait = Annotated[
         "--batch-wait-steps", min=1, help="Steps that requests wait to be let in together (TensorRT-LLM's batch_wait)."
     ),
 ]
+CapacityPolicyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--capacity-policy",
+        metavar="NAME",
+        help="What must fit before a request is let in; new_token_ratio:0.3 is SGLang's conservativeness.",
+    ),
+]
+MaxOutput = Annotated[
+    str | None,
+    typer.Option("--max-output", metavar="TOKENS", help="The max_tokens of requests. Default: nearly what comes out."),
+]
 Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism: devices that share every layer.")]
 Pp = Annotated[int, typer.Option("--pp", help="Pipeline parallelism: stages.")]
 Ep = Annotated[int, typer.Option("--ep", help="Expert parallelism: groups of experts, out of the tp devices.")]

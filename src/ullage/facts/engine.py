@@ -52,6 +52,14 @@ def _default(unit: str, meaning: str, choices: tuple[str, ...] = ()) -> RowKind:
     )
 
 
+CAPACITY_POLICIES = ("present_need", "new_token_ratio", "guaranteed_no_evict", "max_utilization")
+POLICIES_OF = {
+    "vllm": ("present_need",),
+    "sglang": ("new_token_ratio",),
+    "tensorrt-llm": ("guaranteed_no_evict", "max_utilization"),
+}
+
+
 ENGINES = SheetKind(
     noun="engine",
     folder="engines",
@@ -72,7 +80,7 @@ ENGINES = SheetKind(
         "token_budget": _default("tokens", "tokens of one step"),
         "max_sequences": _default("count", "sequences that run at once"),
         "poll_steps": _default("count", "decode steps between two looks for new requests"),
-        "reserves_answers": _default("flag", "whether a request is let in only when its whole answer fits the cache"),
+        "capacity_policy": _default("text", "what must fit before a request is let in", CAPACITY_POLICIES),
         "block_size": _default("tokens", "tokens of one KV block"),
         "graph_sequences": _default("count", "sequences of the largest captured graph"),
         "graph_memory": _default("bytes", "memory of the captured graphs"),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ullage.errors import InputError
+from ullage.facts.engine import CAPACITY_POLICIES
 from ullage.facts.startup import STORAGES
 from ullage.files.faults import read_sections
 from ullage.files.keys import KeyPath, KeyRow, put_key, rows_of
@@ -461,6 +462,34 @@ class PoolSection(Section):
             means="Steps that a request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters).",
             default="none",
             moves="limit.*",
+        ),
+    ] = None
+    capacity_policy: Annotated[
+        str | None,
+        Key(
+            means="What must fit before a waiting request is let in: its present need (vLLM), that and a share of what "
+            "running answers may still come to (SGLang), every longest answer, or all prompts (both TensorRT-LLM's).",
+            default=_ENGINES_OWN,
+            moves="curve.sustained_rps",
+            choices=CAPACITY_POLICIES,
+        ),
+    ] = None
+    conservativeness: Annotated[
+        Ratio | None,
+        Range(least=0.0, most=100.0),
+        Key(
+            means="SGLang's --schedule-conservativeness: its first new-token ratio is 0.7 times this.",
+            default="1",
+            still="It decides only where answers fill the KV cache before other limits bind.",
+        ),
+    ] = None
+    max_output: Annotated[
+        Tokens | None,
+        Range(least=1, most=100000000, dimension=TOKENS),
+        Key(
+            means="Output tokens that requests allow at most (max_tokens), for engines that reserve room for them.",
+            default="the 99th percentile of what comes out in each class",
+            moves="curve.sustained_rps",
         ),
     ] = None
     max_context: Annotated[

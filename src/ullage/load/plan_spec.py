@@ -11,6 +11,7 @@ from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Evidence
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
+from ullage.facts.engine import CAPACITY_POLICIES
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
 from ullage.files.plan_file import (
@@ -522,6 +523,9 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         max_sequences=pool.max_sequences,
         poll_steps=pool.poll_steps,
         batch_wait_steps=pool.batch_wait_steps,
+        capacity_policy=_known("pool.capacity_policy", pool.capacity_policy, CAPACITY_POLICIES),
+        conservativeness=pool.conservativeness,
+        output_limit_tokens=pool.max_output,
         kv_dtype=pool.kv_dtype,
         max_context_tokens=context_tokens,
         speculation=_speculation(pool, draft, provenance),

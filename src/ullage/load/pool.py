@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, Rejection
+from ullage.errors import InputError, Rejection, unknown_name
 from ullage.load.changes import NO_CHANGES, Changes
 from ullage.load.plan import PlanSource, load_plan
 from ullage.load.typed import parse_host_cache, parse_share, parse_speculation, with_definitions, with_slos
@@ -197,6 +197,7 @@ class ReplicaChoice:
 
     Without an `engine_version` the engine is the newest known; `poll_steps` are the decode steps between two looks for
     new requests, by default the engine's own, and `batch_wait_steps` what a request waits for others to be let in with.
+    `capacity_policy` is NAME[:CONSERVATIVENESS], and `output_limit_tokens` the max_tokens of requests.
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
     `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT], `host_cache` BYTES:BANDWIDTH.
     `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
@@ -216,6 +217,8 @@ class ReplicaChoice:
     budget_tokens: int | None = None
     poll_steps: int | None = None
     batch_wait_steps: int | None = None
+    capacity_policy: str | None = None
+    output_limit_tokens: int | None = None
     max_context_tokens: int | None = None
     kv_dtype: str | None = None
     kv_tokens: int | None = None
@@ -245,6 +248,28 @@ class ReplicaChoice:
     @property
     def is_named(self) -> bool:
         return self.model is not None
+
+
+def parse_policy(given: str | None) -> dict[str, Any]:
+    """A capacity policy as it is typed, NAME[:CONSERVATIVENESS], as settings of an engine."""
+    from ullage.facts.engine import CAPACITY_POLICIES
+
+    if given is None:
+        return {}
+    name, apart, text = given.partition(":")
+    if name not in CAPACITY_POLICIES:
+        raise unknown_name(field="--capacity-policy", name=name, known=CAPACITY_POLICIES)
+    if not apart:
+        return {"capacity_policy": name}
+    try:
+        return {"capacity_policy": name, "conservativeness": float(text)}
+    except ValueError:
+        raise InputError(
+            field="--capacity-policy",
+            value=given,
+            problem=f"{text!r} is not a number",
+            fix="Give the conservativeness after the colon: new_token_ratio:0.3.",
+        ) from None
 
 
 def load_replica(
@@ -287,6 +312,8 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
         step_tokens=choice.budget_tokens,
         poll_steps=choice.poll_steps,
         batch_wait_steps=choice.batch_wait_steps,
+        **parse_policy(choice.capacity_policy),
+        output_limit_tokens=choice.output_limit_tokens,
         max_context_tokens=choice.max_context_tokens,
         kv_dtype=choice.kv_dtype,
         speculation=parse_speculation(choice.speculation, load_model, as_of=day),

@@ -46,6 +46,43 @@ EVERY_STEP = Assumption(
     ),
 )
 
+PRESENT_NEED = Assumption(
+    name="capacity policy",
+    value="present_need",
+    unit="text",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="an engine whose sheet says nothing lets a request in when its first tokens fit, as vLLM does",
+        where="facts/engines",
+        date=datetime.date(2026, 11, 16),
+    ),
+)
+
+CONSERVATIVENESS = Assumption(
+    name="conservativeness",
+    value=1.0,
+    unit="ratio",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="SGLang 0.5.9 source: schedule_conservativeness, by which the first new-token ratio of 0.7 is multiplied",
+        where="github.com/sgl-project/sglang, python/sglang/srt/server_args.py",
+        date=datetime.date(2026, 11, 16),
+    ),
+)
+
+OUTPUT_LIMIT = Assumption(
+    name="max output",
+    value="the 99th percentile of what comes out in each class",
+    unit="text",
+    evidence=Evidence.ASSUMED,
+    source=Source(
+        what="logs seldom state max_tokens; clients that set it leave room for nearly all of their answers, and load "
+        "tests ask for the length that they get",
+        where="ullage.simulate.compile",
+        date=datetime.date(2026, 11, 16),
+    ),
+)
+
 SGLANG_SEQUENCES = Assumption(
     name="max sequences",
     value=2048,

@@ -14,10 +14,18 @@ from ullage.errors import InputError
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
-from ullage.facts.engine import EngineDefaults, engine_defaults
+from ullage.facts.engine import CAPACITY_POLICIES, POLICIES_OF, EngineDefaults, engine_defaults
 from ullage.facts.model import Model
 from ullage.memory.adapters import Adapters
-from ullage.memory.assumed import EVERY_STEP, FRAGMENTATION, NO_MEMORY, SGLANG_SEQUENCES
+from ullage.memory.assumed import (
+    CONSERVATIVENESS,
+    EVERY_STEP,
+    FRAGMENTATION,
+    NO_MEMORY,
+    OUTPUT_LIMIT,
+    PRESENT_NEED,
+    SGLANG_SEQUENCES,
+)  # fmt: skip
 from ullage.memory.kv import KvDtype, kv_dtype
 from ullage.memory.sharding import Sharding, check_sharding
 from ullage.memory.speculation import Speculation, check_speculation
@@ -65,7 +73,9 @@ class RuntimeSettings:
     host memory, where there is one; `between_turns` is what becomes of a session's KV until its next turn, which then
     comes after the answer and not when the traffic says. `poll_steps` are the decode steps between two
     looks for new requests (SGLang's scheduler_recv_interval), `batch_wait_steps` those that a request waits for others
-    to be let in with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `source` is where the stated values
+    to be let in with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `capacity_policy` is what must fit
+    before a request is let in, `conservativeness` SGLang's schedule_conservativeness, and `output_limit_tokens` the
+    max_tokens that requests state. `source` is where the stated values
     come from; `logged` names those that an engine's log states.
     """
 
@@ -79,6 +89,9 @@ class RuntimeSettings:
     max_sequences: int | None = None
     poll_steps: int | None = None
     batch_wait_steps: int | None = None
+    capacity_policy: str | None = None
+    conservativeness: float | None = None
+    output_limit_tokens: int | None = None
     block_tokens: int | None = None
     kv_dtype: str | None = None
     max_context_tokens: int | None = None
@@ -106,6 +119,7 @@ class RuntimeSettings:
         _require_count("max sequences", self.max_sequences, _MOST_SEQUENCES, "sequences")
         _require_count("poll steps", self.poll_steps, _MOST_POLL_STEPS, "steps")
         _require_count("batch wait steps", self.batch_wait_steps, _MOST_POLL_STEPS, "steps")
+        _require_count("max output", self.output_limit_tokens, 1 << 31, "tokens")
         _require_count("block size", self.block_tokens, _MOST_BLOCK_TOKENS, "tokens")
         _require_count("context", self.max_context_tokens, 1 << 31, "tokens")
         _require_count("KV memory", self.kv_pool_bytes, _MOST_BYTES, "bytes")
@@ -146,7 +160,9 @@ class Runtime:
     step_tokens: Assumption
     max_sequences: Assumption
     poll_steps: Assumption
-    reserves_answers: bool
+    capacity_policy: Assumption
+    conservativeness: Assumption | None
+    output_limit: Assumption | None
     block_tokens: Assumption
     kv_dtype: Assumption
     max_context: Assumption
@@ -201,6 +217,7 @@ def resolve(
     covers = defaults.text("memory_fraction_covers")
     assert covers is not None, f"{defaults.engine}: every engine sheet says what its fraction covers"
     step_tokens = _value(settings, defaults, "token_budget", settings.step_tokens, "tokens")
+    policy = _capacity_policy(settings, defaults)
     graphs = settings.graphs and device.vendor.lower() in _GRAPH_VENDORS
     return Runtime(
         settings=settings,
@@ -215,7 +232,9 @@ def resolve(
         step_tokens=step_tokens,
         max_sequences=_max_sequences(settings, defaults),
         poll_steps=_poll_steps(settings, defaults),
-        reserves_answers=bool(defaults.number("reserves_answers")),
+        capacity_policy=policy,
+        conservativeness=_conservativeness(settings, str(policy.value)),
+        output_limit=_output_limit(settings, str(policy.value)),
         block_tokens=_value(settings, defaults, "block_size", settings.block_tokens, "tokens"),
         kv_dtype=_kv_dtype(settings, model),
         max_context=_max_context(settings, model),
@@ -270,6 +289,50 @@ def _poll_steps(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumpti
     if settings.poll_steps is not None:
         return settings.stated("poll steps", settings.poll_steps, "count")
     return defaults.values.get("poll_steps", EVERY_STEP)
+
+
+def _capacity_policy(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumption:
+    """What must fit before a request is let in: the engine's own policy, or another that it knows."""
+    stated = settings.capacity_policy
+    if stated is None:
+        return defaults.values.get("capacity_policy", PRESENT_NEED)
+    known = POLICIES_OF.get(defaults.engine, CAPACITY_POLICIES)
+    if stated not in known:
+        raise InputError(
+            field="capacity policy",
+            value=stated,
+            problem=f"is no policy of {defaults.engine}",
+            fix=f"Give one of {', '.join(known)}, or another engine.",
+        )
+    return settings.stated("capacity policy", stated, "text")
+
+
+def _conservativeness(settings: RuntimeSettings, policy: str) -> Assumption | None:
+    stated = settings.conservativeness
+    if policy != "new_token_ratio":
+        if stated is None:
+            return None
+        raise InputError(
+            field="conservativeness",
+            value=stated,
+            problem=f"is SGLang's, and the capacity policy is {policy}",
+            fix="Leave it out, or give engine: sglang.",
+        )
+    if stated is not None and not 0.0 <= stated <= 100.0:
+        raise InputError(
+            field="conservativeness",
+            value=stated,
+            problem="is not between 0 and 100",
+            fix="SGLang's default is 1; lower lets in more, higher fewer.",
+        )
+    return CONSERVATIVENESS if stated is None else settings.stated("conservativeness", stated, "ratio")
+
+
+def _output_limit(settings: RuntimeSettings, policy: str) -> Assumption | None:
+    """The output tokens that requests state as their most, where the policy asks for them."""
+    if settings.output_limit_tokens is not None:
+        return settings.stated("max output", settings.output_limit_tokens, "tokens")
+    return OUTPUT_LIMIT if policy in ("new_token_ratio", "guaranteed_no_evict") else None
 
 
 def _kv_dtype(settings: RuntimeSettings, model: Model) -> Assumption:

@@ -217,6 +217,8 @@ class ReplicaRequest(VerbRequest):
     max_sequences: Count | None = None
     poll_steps: Count | None = None
     batch_wait_steps: Count | None = None
+    capacity_policy: Text | None = None
+    max_output: Text | None = None
     token_budget: Text | None = None
     kv_dtype: Text | None = None
 

@@ -320,7 +320,9 @@ def _calibrate(asked: Asked) -> Any:
         stated=_stated(asked),
         as_of=asked.as_of,
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "kv_tokens", "max_sequences"),
+        output_limit_tokens=parse_tokens(given["max_output"], "max_output"),
         **asked.some("engine_version", "kv_dtype", "poll_steps", "batch_wait_steps", "prefill", "transfer"),
+        **asked.some("capacity_policy"),
     )
 
 
@@ -382,8 +384,10 @@ def _simulate(asked: Asked) -> Any:
         max_context_tokens=parse_tokens(given["context"], "context"),
         calibration=None if given["calibration"] is None else Path(given["calibration"]),
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "max_sequences"),
+        output_limit_tokens=parse_tokens(given["max_output"], "max_output"),
         **asked.some("engine_version", "kv_dtype", "kv_tokens", "speculation", "poll_steps", "batch_wait_steps"),
         **asked.some("host_cache"),
+        **asked.some("capacity_policy"),
     )
     load = LoadChoice(
         traces=tuple(given["traces"]),

@@ -257,7 +257,10 @@ def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
     )
     load = OpenLoop(requests=requests, arrival_s=traffic.arrival_s)
     fleet = Fleet(replicas=pools.prefill_replicas * pools.prefill_ranks)
-    return play(pools.prefill.engine, fleet, load, seed=seed, keep_requests=True)
+    # A prefill pool is asked for one token, whatever its clients allow.
+    engine = pools.prefill.engine
+    alone = replace(engine, capacity=replace(engine.capacity, output_limit_tokens=None))
+    return play(alone, fleet, load, seed=seed, keep_requests=True)
 
 
 def _decoded(pools: SplitPools, traffic: SplitTraffic, ready_s: Floats, order: NDArray[np.int64], seed: int) -> Outcome:

@@ -5,11 +5,24 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.simulate.engine import Engine, StepTable
+from ullage.memory.settings import Runtime, share
+from ullage.simulate.engine import CapacityPolicy, Engine, PolicyName, StepTable
+
+
+def capacity_of(runtime: Runtime) -> CapacityPolicy:
+    """What must fit before the engine lets a request in."""
+    limit = runtime.settings.output_limit_tokens
+    given = runtime.conservativeness
+    return CapacityPolicy(
+        name=cast("PolicyName", runtime.capacity_policy.value),
+        conservativeness=1.0 if given is None else share(given),
+        output_limit_tokens=limit,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from ullage.service.calibration.replay import CROWD_FRACTION, polling_s
 from ullage.service.curve.curve import ServiceCurve, replica_curve
 from ullage.service.curve.margin import NO_POLICY
 from ullage.service.curve.point import OperatingPoint, replica_point
-from ullage.service.replica import Replica
+from ullage.service.replica import Replica, capacity_of
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand, step_band
 from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.factor_spread import FactorSpread
@@ -82,6 +82,7 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             step_positions=1 if given is None else given.positions,
             host_blocks=memory.host.cached_kv_tokens // block,
             host_block_s=0.0 if host is None else block_bytes / host.bandwidth_bytes_per_s,
+            capacity=capacity_of(runtime),
         ),
         devices=runtime.sharding.devices,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ullage.simulate.engine import Engine, StepTable
+from ullage.simulate.engine import CapacityPolicy, Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet, FleetEvent, RouterGuard, Signals, failure_events
 from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Prefixes, Requests, Retry, Turns, poisson
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Autoscaler",
+    "CapacityPolicy",
     "ClosedLoop",
     "Engine",
     "Fleet",

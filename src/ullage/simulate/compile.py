@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from ullage.errors import InputError
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet, RouterGuard
+from ullage.simulate.kernel import codes
 from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Requests, Retry
 from ullage.simulate.prefixes import homes, prefix_terms
 from ullage.simulate.problem import (
@@ -24,6 +26,7 @@ from ullage.simulate.problem import (
     GuardTerms,
     Int16s,
     Int64s,
+    PolicyKind,
     Problem,
     RetryTerms,
     RouterArrays,
@@ -32,6 +35,11 @@ from ullage.simulate.problem import (
 from ullage.simulate.turns import with_turns
 
 _NO_LIMIT = 2**40
+# SGLang's SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION.
+_CLIP_TOKENS = 4096
+# Outputs from which the longest answer of a class is taken, where nobody stated it.
+_SAMPLED_REQUESTS = 1 << 14
+_LIMIT_FRACTION = 0.99
 
 
 def to_ps(seconds: float | None) -> int:
@@ -79,7 +87,7 @@ def compile_problem(
         guard=_guard(fleet.guard),
         control=_control(fleet.autoscaler),
         start_delays_ps=_start_delays(fleet.autoscaler),
-        classes=_classes(requests.classes),
+        classes=_limited(_classes(requests.classes), engines, requests),
         group_class=group_classes(requests),
         arrival_ps=_arrivals(load),
         prompt_tokens=np.asarray(requests.prompt_tokens, np.int32),
@@ -131,8 +139,14 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.WIDTH: engine.step_positions,
         EngineField.HOST_ROOM: engine.host_blocks,
         EngineField.HOST_BLOCK_PS: to_ps(engine.host_block_s),
+        EngineField.POLICY: PolicyKind[engine.capacity.name.upper()],
+        EngineField.CLIP_TOKENS: _CLIP_TOKENS,
     }.items():
         row[field] = value
+    if engine.capacity.name == "new_token_ratio":
+        row[EngineField.RATIO_FIRST] = round(engine.capacity.first_ratio * 2**codes.RATIO_SHIFT)
+        row[EngineField.RATIO_LEAST] = round(engine.capacity.least_ratio * 2**codes.RATIO_SHIFT)
+        row[EngineField.RATIO_DECAY] = round(engine.capacity.decay_ratio * 2**codes.RATIO_SHIFT)
     row[EngineField.KV_SEGMENTS] = step.decode_base_ps.shape[1]
     row[EngineField.TOKEN_SEGMENTS] = step.token_base_ps.size
     return row
@@ -205,6 +219,22 @@ def _classes(classes: tuple[LoadClass, ...]) -> Int64s:
         row[ClassField.TPOT_SLO_PS] = to_ps(each.tpot_slo_s)
         row[ClassField.E2E_SLO_PS] = to_ps(each.e2e_slo_s)
         row[ClassField.LEVEL] = ranks.index(each.priority)
+    return rows
+
+
+def _limited(rows: Int64s, engines: Sequence[Engine], requests: Requests) -> Int64s:
+    """The output tokens that requests of a class allow, where an engine asks: stated, or nearly all that come out."""
+    asking = [each.capacity for each in engines if each.capacity.counts_answers]
+    stated = [each.output_limit_tokens for each in asking if each.output_limit_tokens is not None]
+    rows[:, ClassField.LIMIT_TOKENS] = max(stated, default=0)
+    if not asking or stated or requests.count == 0:
+        return rows
+    every = slice(None, None, max(1, requests.count // _SAMPLED_REQUESTS))
+    outputs = np.asarray(requests.output_tokens)[every]
+    class_of = np.zeros(outputs.size, np.int64) if requests.class_of is None else np.asarray(requests.class_of)[every]
+    for place in range(len(rows)):
+        own = outputs[class_of == place]
+        rows[place, ClassField.LIMIT_TOKENS] = 0 if own.size == 0 else math.ceil(np.quantile(own, _LIMIT_FRACTION))
     return rows
 
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from ullage.errors import InputError
 
 PS_PER_S = 10**12
+PolicyName = Literal["present_need", "new_token_ratio", "guaranteed_no_evict", "max_utilization"]
+# SGLang 0.5.9: SGLANG_INIT_NEW_TOKEN_RATIO, _MIN_NEW_TOKEN_RATIO_FACTOR, _NEW_TOKEN_RATIO_DECAY_STEPS.
+_FIRST_RATIO, _LEAST_FRACTION, _DECAY_STEPS = 0.7, 0.14, 600
 _ONE_SEGMENT_TOKENS = 1 << 40
 
 
@@ -99,8 +102,66 @@ class StepTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CapacityPolicy:
+    """What must fit before a waiting request is let in, and who gives way when blocks run out.
+
+    `present_need` is vLLM's: the blocks of its first tokens; the last admitted is preempted. `new_token_ratio` is
+    SGLang's (0.5.9): its prompt, its longest answer and a share of what running answers may still come to; the ones
+    with the fewest output tokens are retracted. That share is 0.7 times `conservativeness` and falls by decode steps to
+    0.14 of it. `guaranteed_no_evict` and `max_utilization` are TensorRT-LLM's (1.x): prompts have all their blocks at
+    once, and the first also asks that every longest answer fits, so that nobody is preempted.
+
+    The longest answer is `output_limit_tokens` (a request's max_tokens); without it, the 99th percentile of what comes
+    out in the request's class.
+    """
+
+    name: PolicyName = "present_need"
+    conservativeness: float = 1.0
+    output_limit_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.conservativeness <= 100.0:
+            raise InputError(
+                field="engine.conservativeness",
+                value=self.conservativeness,
+                problem="is not between 0 and 100",
+                fix="SGLang's default is 1; lower lets in more, higher fewer.",
+            )
+        if self.output_limit_tokens is not None and self.output_limit_tokens < 1:
+            raise InputError(
+                field="engine.output_limit_tokens",
+                value=self.output_limit_tokens,
+                problem="is below 1",
+                fix="Give the max_tokens of the requests, or None where it is not known.",
+            )
+
+    @property
+    def first_ratio(self) -> float:
+        return min(1.0, _FIRST_RATIO * self.conservativeness)
+
+    @property
+    def least_ratio(self) -> float:
+        return _LEAST_FRACTION * self.first_ratio
+
+    @property
+    def decay_ratio(self) -> float:
+        """What a decode step takes off the ratio."""
+        return (self.first_ratio - self.least_ratio) / _DECAY_STEPS
+
+    @property
+    def counts_answers(self) -> bool:
+        """Whether it asks how long an answer may become."""
+        return self.name in ("new_token_ratio", "guaranteed_no_evict")
+
+
+PRESENT_NEED = CapacityPolicy()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Engine:
     """A continuous-batching engine with vLLM V1's scheduler and that scheduler's names for its limits.
+
+    `capacity` is what it asks to fit before it lets a request in: vLLM's policy, SGLang's or TensorRT-LLM's.
 
     `kv_blocks` is what memory left for KV; `waiting_requests` bounds the queue (None: no bound);
     `long_prefill_tokens` caps one request's prefill in one step (vLLM's long_prefill_token_threshold).
@@ -124,6 +185,7 @@ class Engine:
     waiting_requests: int | None = None
     long_prefill_tokens: int | None = None
     scheduling: Literal["fcfs", "priority"] = "fcfs"
+    capacity: CapacityPolicy = PRESENT_NEED
     request_overhead_s: float = 0.0
     crowd_overhead_s: float = 0.0
     tokens_per_step: float = 1.0

@@ -16,7 +16,7 @@ ROUTINGS = (
 
 BETWEEN_TURNS = ("cached", "kept", "offloaded", "dropped")
 """What becomes of a session's KV until its next turn: it goes when others need the room, stays held, goes to host
-memory, or goes. The order is that of the kernel's codes."""
+memory, or goes."""
 
 DEFAULT_ROUTER = "least_outstanding"
 """What most gateways do where nothing else is asked of them."""

@@ -63,7 +63,7 @@ def _check_caches(run: KernelRun, replicas: np.ndarray[tuple[int, ...], np.dtype
 
 
 def _check_hosts(run: KernelRun, replicas: Any, hosted: Any, on_device: Any) -> None:
-    """A block is on the device or in host memory, once; what came there was loaded, dropped, or still is there."""
+    """A block is on the device or in host memory, once; all that went there was loaded or dropped, or is there."""
     _equal("blocks in host memory", int(hosted["blocks"].sum()), int(replicas["host_blocks"].sum()))
     whole = np.tile(run.problem.prefixes.size, run.problem.replicas)
     _equal("runs with more blocks than they have", 0, int((hosted["blocks"] + on_device > whole).sum()))

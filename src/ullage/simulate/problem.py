@@ -44,8 +44,13 @@ class EngineField(enum.IntEnum):
     CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
     RATE_1024 = 15  # tokens that a decoding sequence gains in a step, in 1/1024
     WIDTH = 16  # positions that it computes to gain them: what is drafted, and one
-    HOST_ROOM = 17  # blocks of the prefix cache's tier in host memory
-    HOST_BLOCK_PS = 18  # what loading one of them takes
+    HOST_ROOM = 22  # blocks of the prefix cache's tier in host memory
+    HOST_BLOCK_PS = 23  # what loading one of them takes
+    POLICY = 17  # what must fit before a request is let in: a code of PolicyKind
+    RATIO_FIRST = 18  # SGLang's new-token ratio, in 2**-20: as it begins,
+    RATIO_LEAST = 19  # the least it falls to,
+    RATIO_DECAY = 20  # and by how much in a step
+    CLIP_TOKENS = 21  # no more of an answer that may come is counted
 
 
 class ClassField(enum.IntEnum):
@@ -57,6 +62,14 @@ class ClassField(enum.IntEnum):
     TPOT_SLO_PS = 3
     E2E_SLO_PS = 4
     LEVEL = 5  # rank of the class's priority, 0 is served first
+    LIMIT_TOKENS = 6  # output tokens that its requests allow at most; a longer answer allows itself
+
+
+class PolicyKind(enum.IntEnum):
+    PRESENT_NEED = codes.PRESENT_NEED
+    NEW_TOKEN_RATIO = codes.NEW_TOKEN_RATIO
+    GUARANTEED_NO_EVICT = codes.NO_EVICT
+    MAX_UTILIZATION = codes.MAX_UTILIZATION
 
 
 class RouterArrays(enum.IntEnum):
@@ -81,6 +94,15 @@ class ControlKind(enum.IntEnum):
     NONE = codes.CONTROL_NONE
     RULE = codes.CONTROL_RULE
     CALLBACK = codes.CONTROL_CALLBACK
+
+
+class BetweenKind(enum.IntEnum):
+    """What becomes of a session's KV between its turns."""
+
+    CACHED = codes.CACHED
+    KEPT = codes.KEPT
+    OFFLOADED = codes.OFFLOADED
+    DROPPED = codes.DROPPED
 
 
 class SignalKind(enum.IntEnum):
@@ -162,14 +184,14 @@ class TurnTerms:
     """Requests that follow others; length 0 where none does.
 
     `following` is the next turn of a request's session (-1: none), which comes `think_ps` of the request after its end.
-    Requests that follow none come first, `listed` of them. `between` says what becomes of a session's blocks until
-    then; `session_nodes` are those of each session's nodes that no other has, the last of a prompt first, and begin at
-    `session_nodes_at`.
+    Requests that follow none come first, `listed_requests` of them. `between` says what becomes of a session's blocks
+    until then; `session_nodes` are those of each session's nodes that no other has, the last of a prompt first, and
+    begin at `session_nodes_at`.
     """
 
     following: Int32s = field(default_factory=_none)
-    listed: int = 0
-    between: int = codes.CACHED
+    listed_requests: int = 0
+    between: BetweenKind = BetweenKind.CACHED
     session: Int32s = field(default_factory=_none)
     session_nodes: Int32s = field(default_factory=_none)
     session_nodes_at: Int32s = field(default_factory=_none)
@@ -234,7 +256,7 @@ class Problem:
     @property
     def listed(self) -> int:
         """Requests that follow no other."""
-        return self.turns.listed if self.turns.is_used else self.requests
+        return self.turns.listed_requests if self.turns.is_used else self.requests
 
     @property
     def replicas(self) -> int:

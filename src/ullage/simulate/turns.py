@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ullage.simulate.fleet import BETWEEN_TURNS
-from ullage.simulate.kernel import codes
 from ullage.simulate.load import Numbers, Turns
-from ullage.simulate.problem import PS_PER_S, Int32s, Int64s, PrefixTerms, Problem, TurnTerms
+from ullage.simulate.problem import PS_PER_S, BetweenKind, Int32s, Int64s, PrefixTerms, Problem, TurnTerms
 
 
 def issue_order(turns: Turns) -> Int64s:
@@ -34,8 +32,8 @@ def with_turns(problem: Problem, turns: Turns) -> Problem:
     session = _sessions(turns)
     given = problem.prefixes
     columns = ("prompt_tokens", "output_tokens", "cached_tokens", "home", "group", "cancel_after_ps")
-    between = BETWEEN_TURNS.index(turns.between)
-    alone = between in (codes.OFFLOADED, codes.DROPPED) and given.is_used
+    between = BetweenKind[turns.between.upper()]
+    alone = between in (BetweenKind.OFFLOADED, BetweenKind.DROPPED) and given.is_used
     nodes, first = session_nodes(given, session) if alone else (np.zeros(0, np.int32),) * 2
     return replace(
         problem,
@@ -45,7 +43,7 @@ def with_turns(problem: Problem, turns: Turns) -> Problem:
         prefixes=replace(given, prompt=given.prompt[order], answer=given.answer[order]) if given.is_used else given,
         turns=TurnTerms(
             following=following,
-            listed=listed,
+            listed_requests=listed,
             between=between,
             session=session[order],
             session_nodes=nodes,

@@ -167,7 +167,6 @@ def _make_world(problem: Problem) -> World:
     timeouts = problem.classes[:, [ClassField.TTFT_TIMEOUT_PS, ClassField.TOTAL_TIMEOUT_PS]]
     deadlines = bool((timeouts < codes.NEVER).any())
     kept = requests if problem.keep_requests else 0
-    parked = requests if turns.between == codes.KEPT and prefixes.is_used else 0
     most = max(requests, replicas * slots, replicas * wheel)
     if most >= 2**31:
         raise InternalError(law="requests, slots and buckets are numbered in 31 bits", left=most, right=2**31)
@@ -188,7 +187,8 @@ def _make_world(problem: Problem) -> World:
     ready = np.flatnonzero(problem.ready_at_start)
     return World(
         arena.addresses,
-        **_terms(problem),
+        **_terms(problem), **_sessions(arena, problem),
+        nodes=_nodes(arena, problem), cached=cached, hosted=hosted,
         request_count=requests, listed_count=problem.listed, replica_count=replicas, class_count=classes,
         group_count=groups,
         event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
@@ -212,20 +212,13 @@ def _make_world(problem: Problem) -> World:
         pending=arena.numbers(_INT32, replicas * slots), phases=arena.numbers(_INT32, replicas * block),
         queues=arena.records(state.QueueRow, replicas * levels, head=-1, tail=-1),
         class_decodes=arena.numbers(_INT32, replicas * classes),
-        nodes=_nodes(arena, problem), cached=cached, hosted=hosted,
         requests=arena.records(state.RequestRow, requests),
         arrival_ps=_arrivals(arena, problem),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
         cached_tokens=(arena.numbers(_INT32, requests) if prefixes.is_used
                        else _own(problem.cached_tokens, np.int32)),
-        prompt_node=_own(prefixes.prompt, np.int32), answer_node=_own(prefixes.answer, np.int32),
-        held_blocks=arena.numbers(_INT32, prefixes.prompt.size), home=_own(problem.home, np.int32),
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),
         cancel_after_ps=_own(problem.cancel_after_ps, np.int64), think_ps=_own(think_ps, np.int64),
-        next_turn=_own(turns.following, np.int32), session=_own(turns.session, np.int32),
-        session_nodes=_own(turns.session_nodes, np.int32), session_nodes_at=_own(turns.session_nodes_at, np.int32),
-        parked_at=arena.numbers(_INT32, parked), parked_node=arena.numbers(_INT32, parked),
-        parked_before=arena.numbers(_INT32, parked), parked_after=arena.numbers(_INT32, parked),
         client=arena.numbers(_INT32, requests if problem.closed else 0),
         first_ps=arena.numbers(_INT64, requests),
         outside_ps=arena.numbers(_INT64, requests if _has_outside(problem) else 0),
@@ -246,6 +239,16 @@ def _has_speculation(problem: Problem) -> bool:
 
 def _has_host(problem: Problem) -> bool:
     return problem.prefixes.is_used and bool(problem.engines[:, EngineField.HOST_ROOM].any())
+
+
+def _clips(problem: Problem) -> int:
+    """Whether requests may still come to more output tokens than are counted, at times or for as long as they run."""
+    uses = problem.engines[:, EngineField.POLICY] == codes.NEW_TOKEN_RATIO
+    counted = problem.engines[uses, EngineField.CLIP_TOKENS]
+    limits, longest = problem.classes[:, ClassField.LIMIT_TOKENS], int(problem.output_tokens.max(initial=0))
+    if bool((limits.min() - longest >= counted).all()):
+        return codes.ALWAYS
+    return codes.SOMETIMES if bool((max(int(limits.max()), longest) > counted).any()) else codes.NEVER_CLIPS
 
 
 def _has_outside(problem: Problem) -> bool:
@@ -272,6 +275,8 @@ def _terms(problem: Problem) -> dict[str, int]:
         "has_speculation": _has_speculation(problem),
         "has_turns": problem.turns.is_used,
         "between": problem.turns.between if problem.prefixes.is_used else codes.CACHED,
+        "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),
+        "clips": _clips(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
     return {name: int(value) for name, value in terms.items()}
@@ -299,7 +304,23 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
         phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
         cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1, host_oldest=-1, host_newest=-1,
         parked_oldest=-1, parked_newest=-1,
+        ratio=problem.engines[problem.replica_type, EngineField.RATIO_FIRST], refused_at=-1,
     )  # fmt: skip
+
+
+def _sessions(arena: _Arena, problem: Problem) -> dict[str, Any]:
+    """What prompts begin with, who follows whom, and what is held for those to come."""
+    prefixes, turns = problem.prefixes, problem.turns
+    parked = problem.requests if turns.between == codes.KEPT and prefixes.is_used else 0
+    given = {
+        "prompt_node": prefixes.prompt, "answer_node": prefixes.answer, "home": problem.home,
+        "next_turn": turns.following, "session": turns.session,
+        "session_nodes": turns.session_nodes, "session_nodes_at": turns.session_nodes_at,
+    }  # fmt: skip
+    names = ("parked_at", "parked_node", "parked_before", "parked_after")
+    made = {name: _own(each, np.int32) for name, each in given.items()}
+    made |= {name: arena.numbers(_INT32, parked) for name in names}
+    return made | {"held_blocks": arena.numbers(_INT32, prefixes.prompt.size)}
 
 
 def _arrivals(arena: _Arena, problem: Problem) -> Any:

@@ -131,6 +131,8 @@ def fit_calibration(
     kv_dtype: str | None = None,
     poll_steps: int | None = None,
     batch_wait_steps: int | None = None,
+    capacity_policy: str | None = None,
+    output_limit_tokens: int | None = None,
     prefill: str | None = None,
     transfer: str | None = None,
     stated: StatedTest = StatedTest(),  # noqa: B008 - frozen
@@ -141,13 +143,15 @@ def fit_calibration(
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
     are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
     new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval), `batch_wait_steps` how many a
-    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `prefill`, such as `2:tp=8`,
+    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `capacity_policy` and
+    `output_limit_tokens` are as in `simulate`. `prefill`, such as `2:tp=8`,
     and `transfer` are as in `simulate`: the tests ran with so many prefill replicas before the replicas that decode,
     which are the ones that are fitted. `stated` is what the user knows of the tests and their files do not say.
     """
     from ullage.evidence import Source
     from ullage.facts.device import find_device
     from ullage.load.names import load_model
+    from ullage.load.pool import parse_policy
     from ullage.memory.case import Case
     from ullage.memory.settings import RuntimeSettings
     from ullage.memory.sharding import Sharding
@@ -165,6 +169,8 @@ def fit_calibration(
         step_tokens=budget_tokens,
         poll_steps=poll_steps,
         batch_wait_steps=batch_wait_steps,
+        **parse_policy(capacity_policy),
+        output_limit_tokens=output_limit_tokens,
         kv_dtype=kv_dtype,
     )
     case = Case(model=load_model(model), device=find_device(device), settings=settings)

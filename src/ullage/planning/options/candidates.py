@@ -9,6 +9,7 @@ from itertools import product
 from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.facts.device import Device
+from ullage.facts.engine import POLICIES_OF
 from ullage.facts.model import Model
 from ullage.memory.settings import OFF, SIMULATED, HostCache, RuntimeSettings
 from ullage.memory.sharding import Sharding
@@ -29,6 +30,8 @@ from ullage.service.calibration.pool_step import NO_EVIDENCE
 
 HOST_CACHE = f"host cache of {HOST_CACHE_BYTES / 1e9:.0f} GB"
 PREFIX_AWARE = "prefix-aware routing"
+# What SGLang's guide to tuning names for requests that queue though there is room.
+BOLD = 0.3
 SIMULATED_CACHES = "simulated caches"
 
 
@@ -73,7 +76,7 @@ def candidates_of(
         if _key(made) not in seen:
             seen.add(_key(made))
             found.append(Candidate(name=_name(made, pool), pool=made, is_own=False))
-    others = [*_speculating(pool), *(_caching(pool) if reuses else ())]
+    others = [*_speculating(pool), *(_caching(pool) if reuses else ()), *_letting_in(pool)]
     found += [Candidate(name=_name(each, pool), pool=each, is_own=False) for each in others]
     if len(found) > MOST_CANDIDATES:
         raise InputError(
@@ -118,6 +121,18 @@ def _caching(pool: PoolSpec) -> list[PoolSpec]:
         *(() if given.host_cache is not None else (replace(found, host_cache=tier),)),
     )
     return [replace(pool, settings=each) for each in others]
+
+
+def _letting_in(pool: PoolSpec) -> list[PoolSpec]:
+    """The pool whose engine asks for less before it lets a request in; its steps are the same."""
+    given = pool.settings
+    if given.engine == "tensorrt-llm":
+        known = POLICIES_OF[given.engine]
+        own = given.capacity_policy or known[0]
+        return [replace(pool, settings=replace(given, capacity_policy=each)) for each in known if each != own]
+    if given.engine == "sglang" and (given.conservativeness is None or given.conservativeness > BOLD):
+        return [replace(pool, settings=replace(given, conservativeness=BOLD))]
+    return []
 
 
 def _devices(
@@ -187,7 +202,7 @@ _SAID = {"prefix_aware": PREFIX_AWARE}
 
 
 def _caches(pool: PoolSpec) -> str | None:
-    """What is said of the caches: a second tier, or that they are simulated where that is asked for alone."""
+    """How the caches are called: by a second tier, or as simulated where that is asked for alone."""
     given = pool.settings
     if given.host_cache is not None:
         return HOST_CACHE
@@ -206,6 +221,8 @@ def _name(made: PoolSpec, own: PoolSpec) -> str:
         ("budget ", made.settings.step_tokens, own.settings.step_tokens),
         ("sequences ", made.settings.max_sequences, own.settings.max_sequences),
         ("", _drafting(made), _drafting(own)),
+        ("", made.settings.capacity_policy, own.settings.capacity_policy),
+        ("conservativeness ", made.settings.conservativeness, own.settings.conservativeness),
         ("", _SAID.get(made.settings.router or ""), _SAID.get(own.settings.router or "")),
         ("", _caches(made), _caches(own)),
     )

@@ -20,6 +20,7 @@ from ullage.service.calibration.document import factors_of, spread_of
 from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.calibration.tested_range import range_of
+from ullage.service.replica import capacity_of
 from ullage.service.stage import calibrated_step
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.factor_spread import FactorSpread
@@ -126,7 +127,7 @@ def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:
         kv_tokens=max(kv_tokens, 1),
         poll_steps=whole(runtime.poll_steps),
         batch_wait_steps=runtime.settings.batch_wait_steps or 0,
-        reserves_answers=runtime.reserves_answers,
+        capacity=capacity_of(runtime),
         tokens_per_step=1.0 if given is None else given.rate_tokens,
         step_positions=1 if given is None else given.positions,
     )

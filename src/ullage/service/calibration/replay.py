@@ -20,6 +20,7 @@ from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
 from ullage.service.trial.trial import play
 from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests
+from ullage.simulate.engine import PRESENT_NEED, CapacityPolicy
 
 Counts = NDArray[np.int32]
 PROMPTS_PER_CLIENT = 10
@@ -48,10 +49,9 @@ class EngineLimits:
 
     `poll_steps` is how many decode steps the scheduler takes between two looks for new requests: 1 for all engines
     unless they are told otherwise (SGLang's --scheduler-recv-interval). With `batch_wait_steps` a request
-    waits so many steps for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). An engine that
-    `reserves_answers` lets a
-    request in only when its whole answer fits the cache, as TensorRT-LLM does. With speculation a step computes
-    `step_positions` of each decoding sequence and brings it `tokens_per_step`.
+    waits so many steps for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `capacity` is what
+    must fit before a request is let in. With speculation a step computes `step_positions` of each decoding sequence and
+    brings it `tokens_per_step`.
     """
 
     max_sequences: int
@@ -60,7 +60,7 @@ class EngineLimits:
     block_tokens: int = 16
     poll_steps: int = 1
     batch_wait_steps: int = 0
-    reserves_answers: bool = False
+    capacity: CapacityPolicy = PRESENT_NEED
     tokens_per_step: float = 1.0
     step_positions: int = 1
 
@@ -186,12 +186,8 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
 
 
 def _sequences(limits: EngineLimits, trial: LoadTestReplay) -> int:
-    """Sequences that may run at once: by the scheduler, by the clients, and by the answers that have room reserved."""
-    most = min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
-    if not limits.reserves_answers:
-        return most
-    each = float((trial.prompt_tokens + trial.output_tokens).mean())
-    return min(most, max(1, int(limits.kv_tokens / each)))
+    """Sequences that may run at once, by the scheduler and by the clients."""
+    return min(limits.max_sequences, trial.prompt_tokens.size, trial.clients or limits.max_sequences)
 
 
 def _engine(times: RequestTimes, limits: EngineLimits, trial: LoadTestReplay) -> Engine:
@@ -211,6 +207,7 @@ def _engine(times: RequestTimes, limits: EngineLimits, trial: LoadTestReplay) ->
         budget_tokens=max(limits.budget_tokens, sequences * limits.step_positions),
         request_overhead_s=times.request_overhead_s + alone_s,
         crowd_overhead_s=CROWD_FRACTION * times.request_overhead_s + each_s,
+        capacity=limits.capacity,
         tokens_per_step=limits.tokens_per_step,
         step_positions=limits.step_positions,
     )

@@ -261,6 +261,8 @@ def frees_oldest(w: World, replica: ReplicaRow) -> bool:
     """Nothing runs, and what waits does not fit: the session that has kept its blocks longest lets go of them."""
     found = w.between == KEPT and replica.waiting > 0 and replica.parked_oldest >= 0
     if found:
+        # The queue is looked at anew, whatever the policy for letting in made of it.
+        replica.refused_at = -1
         unpark(w, replica, replica.parked_oldest)
     return found
 

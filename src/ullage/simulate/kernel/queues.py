@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ullage.simulate.kernel.arithmetic import lowest_bit
 from ullage.simulate.kernel.books import terms_of
+from ullage.simulate.kernel.capacity import whole_blocks
 from ullage.simulate.kernel.codes import RUNNING, STEP_MASK, WAITING
 from ullage.simulate.kernel.compiling import inline
 from ullage.simulate.kernel.state import QueueRow, ReplicaRow, World
@@ -47,6 +48,8 @@ def take_slot(w: World, replica: ReplicaRow, i: int) -> int:
     else:
         replica.head = s
     replica.tail = s
+    if w.has_policy == 1:
+        replica.reserved_blocks += whole_blocks(w, replica, i)
     return s
 
 
@@ -65,6 +68,8 @@ def free_slot(w: World, replica: ReplicaRow, s: int) -> None:
         replica.tail = before
     slot.next = replica.free
     replica.free = s
+    if w.has_policy == 1:
+        replica.reserved_blocks -= whole_blocks(w, replica, slot.request)
 
 
 # ---- the wheel: a bucket for every step index, a bit for every bucket that is not empty --------------------

@@ -15,7 +15,17 @@ from ullage.simulate.kernel.books import (
     steps_to_gain,
     terms_of,
 )  # fmt: skip
-from ullage.simulate.kernel.codes import NEVER, PREEMPTED, QUEUE, RUNNING, WAITING
+from ullage.simulate.kernel.capacity import (
+    claimed,
+    decay_ratio,
+    estimated_ratio,
+    fewest_tokens,
+    is_gate_open,
+    lets_in,
+    new_tokens,
+    promised_tokens,
+)  # fmt: skip
+from ullage.simulate.kernel.codes import NEVER, NEW_TOKEN_RATIO, PREEMPTED, QUEUE, RATIO_SHIFT, RUNNING, WAITING
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import stop_running
 from ullage.simulate.kernel.prefixes import frees_oldest, hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
@@ -37,7 +47,7 @@ from ullage.simulate.kernel.steps import blocks_after_step, blocks_with, plan_en
 def preempt(w: World, replica: ReplicaRow, s: int, unscheduled: int) -> None:
     """Recompute preemption: the request loses its KV and waits again.
 
-    It goes to the head of the queue, or with priorities to its place by arrival.
+    It goes to the head of the queue, to its tail under a new-token ratio, or with priorities to its place by arrival.
     """
     i = w.slots[s].request
     held, emitted = stop_running(w, replica, s)
@@ -52,7 +62,13 @@ def preempt(w: World, replica: ReplicaRow, s: int, unscheduled: int) -> None:
     queue = queue_of(w, replica, i)
     before = -1
     after = queue.head
-    if w.engines[replica.engine].priority == 1:
+    engine = w.engines[replica.engine]
+    if engine.policy == NEW_TOKEN_RATIO:
+        before = queue.tail
+        after = -1
+    if engine.priority == 1:
+        before = -1
+        after = queue.head
         mine = attempt_time(w, i)
         while after >= 0:
             theirs = attempt_time(w, after)
@@ -102,7 +118,11 @@ def is_before(w: World, a: int, b: int) -> bool:
 def victim_of(w: World, replica: ReplicaRow) -> int:
     s = replica.tail
     worst = s
-    if w.engines[replica.engine].priority == 1:
+    engine = w.engines[replica.engine]
+    if engine.policy == NEW_TOKEN_RATIO:
+        # With speculation SGLang takes requests off the end of its batch only.
+        worst = s if engine.width > 1 else fewest_tokens(w, replica)
+    elif engine.priority == 1:
         while s >= 0:
             if is_before(w, w.slots[worst].request, w.slots[s].request):
                 worst = s
@@ -119,6 +139,16 @@ def held_by(w: World, replica: ReplicaRow, slot: SlotRow) -> int:
     return held
 
 
+@inline
+def claim_of(w: World, replica: ReplicaRow, slot: SlotRow) -> int:
+    """Tokens for which a slot has blocks."""
+    held = held_by(w, replica, slot)
+    if slot.last_step < 0:
+        target = w.prompt_tokens[slot.request] + w.requests[slot.request].emitted
+        held = claimed(w, w.engines[replica.engine], held, target)
+    return held
+
+
 @compiled
 def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
     """Gives tokens and blocks to the running list in order; returns blocks used, budget left, whether it preempted."""
@@ -130,7 +160,7 @@ def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
     while s >= 0:
         slot = w.slots[s]
         slot.scheduled = 0
-        used += (held_by(w, replica, slot) + mask) >> shift
+        used += (claim_of(w, replica, slot) + mask) >> shift
         s = slot.after
     budget = engine.token_budget
     preempted = False
@@ -141,29 +171,32 @@ def schedule_running(w: World, replica: ReplicaRow) -> tuple[int, int, bool]:
         new = engine.width
         if slot.last_step >= 0 and budget < new:
             break
+        after = held + new
         if slot.last_step < 0:
             target = w.prompt_tokens[slot.request] + w.requests[slot.request].emitted
             new = min(target - held, engine.long_prefill, budget)
-        growth = ((held + new + mask) >> shift) - ((held + mask) >> shift)
+            after = claimed(w, engine, held + new, target)
+        growth = ((after + mask) >> shift) - ((claim_of(w, replica, slot) + mask) >> shift)
         lost = False
         while used + growth > room_of(w, replica, engine) and not lost:
             victim = victim_of(w, replica)
             loser = w.slots[victim]
             given = loser.scheduled
             lost = victim == s
-            used -= (held_by(w, replica, loser) + mask) >> shift
+            used -= (claim_of(w, replica, loser) + mask) >> shift
             budget += given
             preempted = True
             # A decode's own token of this step is no longer counted once it is taken off the list.
             preempt(w, replica, victim, given if loser.last_step < 0 else 0)
-        if lost:
+        if lost and engine.policy != NEW_TOKEN_RATIO:
             break
-        used += growth
-        budget -= new
-        slot.scheduled = new
-        if slot.last_step < 0:
-            slot.done += new
-            replica.prefill_kv_tokens += new
+        if not lost:
+            used += growth
+            budget -= new
+            slot.scheduled = new
+            if slot.last_step < 0:
+                slot.done += new
+                replica.prefill_kv_tokens += new
         s = slot.after
     return used, budget, preempted
 
@@ -201,11 +234,11 @@ def walk(w: World, replica: ReplicaRow) -> tuple[int, int, int, int, int, int, b
 
 
 @compiled
-def preempt_tails(w: World, replica: ReplicaRow, used: int) -> int:
-    """First come first served: the last admitted give way until the decodes' next tokens fit."""
+def preempt_until_fit(w: World, replica: ReplicaRow, used: int) -> int:
+    """Requests give way, the last admitted or those with the fewest tokens, until the decodes' next tokens fit."""
     engine = w.engines[replica.engine]
     while used > room_of(w, replica, engine):
-        preempt(w, replica, replica.tail, 0)
+        preempt(w, replica, victim_of(w, replica), 0)
         used = blocks_after_step(w, replica, engine.block_shift)
     return used
 
@@ -302,7 +335,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             held = last.done
             target = w.prompt_tokens[last.request] + w.requests[last.request].emitted
             new = min(target - held, longest, budget)
-            grown = (held + new + mask) >> shift
+            grown = (claimed(w, engine, held + new, target) + mask) >> shift
             if used + grown > blocks:
                 used = blocks_after_step(w, replica, shift)
                 exact = True
@@ -317,7 +350,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 replica.prefill_kv_tokens += new
                 w.pending[replica.pending_at] = tail
                 replica.pending = 1
-            elif engine.priority == 1:
+            elif engine.priority == 1 or engine.policy == NEW_TOKEN_RATIO:
                 walked = True
             else:
                 preempted = True
@@ -328,11 +361,11 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 used = blocks_after_step(w, replica, shift)
                 exact = True
             if used > blocks:
-                if engine.priority == 1:
+                if engine.priority == 1 and engine.policy != NEW_TOKEN_RATIO:
                     walked = True
                 else:
                     preempted = True
-                    used = preempt_tails(w, replica, used)
+                    used = preempt_until_fit(w, replica, used)
                     decodes = replica.decodes
                     kv_tokens = replica.kv_tokens + decodes * engine.width
         if walked:
@@ -341,20 +374,35 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
         if w.has_prefix == 1:
             make_room(w, replica, used)
             blocks = room_of(w, replica, engine)
-        if replica.waiting > 0 and not preempted:
+        if preempted and engine.policy == NEW_TOKEN_RATIO:
+            replica.ratio = estimated_ratio(w, replica)
+        if replica.waiting > 0 and not preempted and (w.has_policy == 0 or is_gate_open(w, replica)):
             sequences = replica.decodes + replica.prefills
+            promised = 0
+            if w.has_policy == 1:
+                replica.refused_at = -1
+                if engine.policy == NEW_TOKEN_RATIO:
+                    promised = promised_tokens(w, replica)
+                    if not exact:
+                        used += blocks_after_step(w, replica, shift) - bound
+                        exact = True
             while budget > 0 and sequences < engine.max_sequences:
                 i = queue_front(w, replica)
                 if i < 0:
                     break
                 done = cached_of(w, i) if w.has_prefix == 0 else hit_tokens(w, replica, i)
                 held = 0 if w.has_prefix == 0 else pinned_blocks(w, replica, i)
-                new = min(w.prompt_tokens[i] + w.requests[i].emitted - done, longest, budget)
-                grown = (done + new + mask) >> shift
+                target = w.prompt_tokens[i] + w.requests[i].emitted
+                new = min(target - done, longest, budget)
+                grown = (claimed(w, engine, done + new, target) + mask) >> shift
                 if used + grown > blocks and not exact:
                     used += blocks_after_step(w, replica, shift) - bound
                     exact = True
-                if used + grown > blocks + held:
+                refused = used + grown > blocks + held
+                if w.has_policy == 1 and sequences > 0 and not refused:
+                    refused = not lets_in(w, replica, i, done, held, blocks - used, promised)
+                if refused:
+                    replica.refused_at = sequences
                     break
                 admit(w, replica, i, now_ps, done, new)
                 sequences += 1
@@ -368,12 +416,19 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 tokens += new
                 pairs += (new * (2 * done + new + 1)) >> 1
                 kv_tokens += done + new
+                if w.has_policy == 1 and done + new == target:
+                    promised += new_tokens(w, replica, i) << RATIO_SHIFT
         if decodes + tokens > 0 or not (preempted or frees_oldest(w, replica)):
             break
     replica.begin_ps = now_ps
     replica.planned = 0
     replica.blocked = 1
     due_ps = NEVER
+    if w.has_policy == 1:
+        if decodes + tokens == 0:
+            replica.ratio = engine.ratio_first
+        elif tokens == 0 and not preempted:
+            decay_ratio(w, replica, 1)
     if decodes + tokens > 0:
         if tokens > 0 or walked:
             replica.mixed = 1

@@ -130,6 +130,12 @@ class ReplicaRow:
     loaded_blocks: int
     dropped_blocks: int
 
+    # What running requests may still need (capacity.py).
+    ratio: int
+    limit_tokens: int  # of those that decode: the most their prompts and answers may come to, less one each
+    reserved_blocks: int  # and of all: blocks for that
+    refused_at: int  # running requests when the head of the queue was last refused; -1: it was let in
+
 
 class SlotRow:
     """A running request's place on its replica."""
@@ -202,6 +208,11 @@ class EngineTerms:
     width: int  # positions that it computes to gain them: what is drafted, and one
     host_room: int  # blocks of the tier in host memory
     host_block_ps: int  # what loading one of them takes
+    policy: int  # what must fit before a request is let in
+    ratio_first: int
+    ratio_least: int
+    ratio_decay: int  # a step
+    clip_tokens: int  # no more of an answer that may come is counted
     decode_at: int
     token_at: int
 
@@ -222,6 +233,7 @@ class ClassTerms:
     tpot_slo_ps: int
     e2e_slo_ps: int
     level: int
+    limit_tokens: int  # output tokens that its requests allow at most
 
 
 class Counters:
@@ -379,6 +391,8 @@ class World:
     has_host: int
     has_turns: int
     between: int
+    has_policy: int
+    clips: int  # whether requests may come to more than is counted: NEVER_CLIPS, SOMETIMES or ALWAYS
     has_histograms: int
     keep_requests: int
     attribute: int
