@@ -268,7 +268,9 @@ def _against_caches(places: Sequence[Ranked], way: str, called: str = "") -> str
         return None
     beside = next((each for each in runs if SIMULATED_CACHES in each.name), own)
     change = run.score.value / beside.score.value - 1.0
-    verdict = "pays" if run.score.high < beside.score.low else "does not surely pay"
+    # A score that is better by less than a replica is a rounding of what is paid for.
+    pays = run.score.high < beside.score.low and run.replicas < beside.replicas
+    verdict = "pays" if pays else "does not surely pay"
     stated = "" if beside is own else f" With hits as stated, wherever a request goes, it would be {own.replicas}."
     return (
         f"{called or way}: {beside.replicas} -> {run.replicas} replicas, {change:+.0%} ({run.evidence}); it {verdict} "
