@@ -175,7 +175,7 @@ def tiers(rate_rps: float, count: int, pairs: int) -> None:
     for between in ("cached", "kept", "offloaded"):
         turns = Turns(follows=own.parent, think_s=waits, between=between)
         waiting = replace(load, requests=replace(load.requests, turns=turns))
-        # The same requests at the times at which they then came: turns that wait are another load than those that do not.
+        # Beside the same requests at the times at which they then came: turns that wait are another load.
         found = simulate(hosted, Fleet(), waiting, seed=0, keep_requests=True).requests
         assert found is not None
         order = np.argsort(found.arrival_s, kind="stable")
