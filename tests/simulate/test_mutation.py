@@ -291,8 +291,8 @@ POLICY_MUTANTS = {
         "return w.output_tokens[i]",
     ),
     "what is reserved is never given back": (
-        "replica.reserved_blocks -= whole_blocks(w, replica, slot.request)",
-        "replica.reserved_blocks -= 0",
+        "count_longest(w, replica, slot.request, -1)",
+        "count_longest(w, replica, slot.request, 0)",
     ),
     "a reservation is a block too small": (
         "return (w.prompt_tokens[i] + limit_of(w, i) - 2 + engine.width + mask)",
@@ -303,8 +303,8 @@ POLICY_MUTANTS = {
         "return tokens",
     ),
     "the ratio does not fall during a plan": (
-        "            decay_ratio(w, replica, replica.planned - 1)\n",
-        "            pass\n",
+        "decay_ratio(w, replica, replica.planned - 1)",
+        "pass",
     ),
     "the ratio falls below its least": (
         "replica.ratio = max(engine.ratio_least, replica.ratio - steps * engine.ratio_decay)",
@@ -320,8 +320,8 @@ POLICY_MUTANTS = {
         "done += emitted_in(w, replica, slot)",
     ),
     "an idle engine keeps its ratio": (
-        "        if decodes + tokens == 0:\n            replica.ratio = engine.ratio_first",
-        "        if decodes + tokens == 0:\n            pass",
+        "    if decodes + tokens == 0:\n        replica.ratio =",
+        "    if decodes + tokens == 0:\n        _ =",
     ),
     "the last admitted is retracted": (
         "worst = s if engine.width > 1 else fewest_tokens(w, replica)",

@@ -18,6 +18,7 @@ from ullage.simulate.prefixes import prefix_terms
 from ullage.simulate.problem import (
     NEVER_PS,
     PS_PER_S,
+    CapacityKind,
     ClassField,
     ControlKind,
     ControlTerms,
@@ -27,7 +28,6 @@ from ullage.simulate.problem import (
     Int8s,
     Int32s,
     Int64s,
-    PolicyKind,
     PrefixTerms,
     Problem,
     RetryTerms,
@@ -333,10 +333,10 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
 
 def _set_policies(row: Row, rng: np.random.Generator, engines: Int64s) -> None:
     """The first type has the row's policy, a second any; ratios move far within the few steps there are."""
-    kinds = [PolicyKind[row["policy"].upper()], *rng.choice(list(PolicyKind), len(engines) - 1)]
+    kinds = [CapacityKind[row["policy"].upper()], *rng.choice(list(CapacityKind), len(engines) - 1)]
     for engine, kind in zip(engines, kinds, strict=True):
         engine[EngineField.POLICY] = kind
-        if kind == PolicyKind.NEW_TOKEN_RATIO:
+        if kind == CapacityKind.NEW_TOKEN_RATIO:
             first = int(rng.integers(0, 1 << 20))
             least = int(first * rng.choice([0.0, 0.14, 1.0]))
             engine[EngineField.RATIO_FIRST], engine[EngineField.RATIO_LEAST] = first, least

@@ -153,10 +153,8 @@ def command(
     requests: _Requests = None,
     lengths_from: _LengthsFrom = None,
     cached_share: CachedShare = None,
-    poll_steps: PollSteps = None,
-    batch_wait_steps: BatchWait = None,
-    capacity_policy: CapacityPolicyOption = None,
-    max_output: MaxOutput = None,
+    poll_steps: PollSteps = None, batch_wait_steps: BatchWait = None,
+    capacity_policy: CapacityPolicyOption = None, max_output: MaxOutput = None,
     span: _Span = None,
     slo: Slos = None,
     column: Columns = None,
@@ -180,8 +178,8 @@ def command(
         budget_tokens=parse_tokens(token_budget, "--token-budget"), max_sequences=max_sequences, poll_steps=poll_steps,
         max_context_tokens=parse_tokens(context, "--context"), dp_attention=dp_attention, step_profile=step_profile,
         speculation=speculation, calibration=calibration, kv_tokens=kv_tokens, kv_dtype=kv_dtype, engine=engine, tp=tp,
-        model=model, ep=ep, host_cache=host_cache, capacity_policy=capacity_policy,
-        output_limit_tokens=parse_tokens(max_output, "--max-output"),
+        output_limit_tokens=parse_tokens(max_output, "--max-output"), capacity_policy=capacity_policy,
+        model=model, ep=ep, host_cache=host_cache,
     )  # fmt: skip
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone, clients=clients,

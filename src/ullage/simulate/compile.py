@@ -18,6 +18,7 @@ from ullage.simulate.prefixes import homes, prefix_terms
 from ullage.simulate.problem import (
     NEVER_PS,
     PS_PER_S,
+    CapacityKind,
     ClassField,
     ControlKind,
     ControlTerms,
@@ -26,7 +27,6 @@ from ullage.simulate.problem import (
     GuardTerms,
     Int16s,
     Int64s,
-    PolicyKind,
     Problem,
     RetryTerms,
     RouterArrays,
@@ -139,7 +139,7 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.WIDTH: engine.step_positions,
         EngineField.HOST_ROOM: engine.host_blocks,
         EngineField.HOST_BLOCK_PS: to_ps(engine.host_block_s),
-        EngineField.POLICY: PolicyKind[engine.capacity.name.upper()],
+        EngineField.POLICY: CapacityKind[engine.capacity.name.upper()],
         EngineField.CLIP_TOKENS: _CLIP_TOKENS,
     }.items():
         row[field] = value

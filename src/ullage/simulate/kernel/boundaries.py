@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ullage.simulate.kernel.books import settle_all
-from ullage.simulate.kernel.capacity import decay_ratio
 from ullage.simulate.kernel.codes import DRAINING, SETTLE_STEPS
 from ullage.simulate.kernel.compiling import inline, once
 from ullage.simulate.kernel.completion import book_decode_steps, complete_finished, complete_mixed, drop_given_up
@@ -24,8 +23,6 @@ def boundary(w: World, replica: ReplicaRow, now_ps: int) -> None:
         if w.has_prefix == 1:
             make_room_for_plan(w, replica, replica.planned)
         book_decode_steps(w, replica, replica.planned, now_ps)
-        if w.has_policy == 1:
-            decay_ratio(w, replica, replica.planned - 1)
     elif replica.mixed == 1:
         complete_mixed(w, replica, now_ps)
     complete_finished(w, replica, now_ps)

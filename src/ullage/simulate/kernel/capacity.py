@@ -28,6 +28,13 @@ def whole_blocks(w: World, replica: ReplicaRow, i: int) -> int:
     return (w.prompt_tokens[i] + limit_of(w, i) - 2 + engine.width + mask) >> engine.block_shift
 
 
+@compiled
+def count_longest(w: World, replica: ReplicaRow, i: int, times: int) -> None:
+    """A request joins the running ones, or with -1 times leaves them: the most that it may come to is theirs too."""
+    replica.limit_tokens += times * (w.prompt_tokens[i] + limit_of(w, i) - 1)
+    replica.reserved_blocks += times * whole_blocks(w, replica, i)
+
+
 @inline
 def claimed(w: World, engine: EngineTerms, tokens: int, target: int) -> int:
     """Tokens for which a prefill has blocks: those computed, or at once those of the whole prompt."""
@@ -59,6 +66,23 @@ def decay_ratio(w: World, replica: ReplicaRow, steps: int) -> None:
         replica.ratio = max(engine.ratio_least, replica.ratio - steps * engine.ratio_decay)
 
 
+@inline
+def settle_ratio(w: World, replica: ReplicaRow) -> None:
+    """The ratio fell in the steps of the plan that has just ended; in the first it fell when they were planned."""
+    decay_ratio(w, replica, replica.planned - 1)
+    replica.planned = 0
+
+
+@compiled
+def pass_step(w: World, replica: ReplicaRow, decodes: int, tokens: int, preempted: bool) -> None:
+    """The next step is settled: the ratio falls where it has decodes alone, and begins anew where there is none."""
+    settle_ratio(w, replica)
+    if decodes + tokens == 0:
+        replica.ratio = w.engines[replica.engine].ratio_first
+    elif tokens == 0 and not preempted:
+        decay_ratio(w, replica, 1)
+
+
 @compiled
 def fewest_tokens(w: World, replica: ReplicaRow) -> int:
     """The slot whose request has the fewest output tokens; of several the longest prompt, then the last admitted."""
@@ -79,6 +103,7 @@ def fewest_tokens(w: World, replica: ReplicaRow) -> int:
 @compiled
 def estimated_ratio(w: World, replica: ReplicaRow) -> int:
     """The ratio after a retraction, from what the requests that still decode have come to."""
+    settle_ratio(w, replica)
     done = 0
     allowed = 1
     s = replica.head
@@ -107,14 +132,24 @@ def clipped_sum(w: World, replica: ReplicaRow) -> int:
 
 @inline
 def most_still(w: World, replica: ReplicaRow) -> int:
-    """At most this much may decoding requests still come to, as far as it is counted; exact unless some are clipped."""
+    """At most this much may decoding requests still come to, as far as it is counted; exact unless some are clipped.
+
+    Called before any request is let in: those under way in prefill are the pending ones.
+    """
     counted = replica.decodes * w.engines[replica.engine].clip_tokens
-    return counted if w.clips == ALWAYS else min(replica.limit_tokens - replica.kv_tokens, counted)
+    if w.clips == ALWAYS:
+        return counted
+    still = replica.limit_tokens - replica.kv_tokens
+    for x in range(replica.pending):
+        i = w.slots[w.pending[replica.pending_at + x]].request
+        still -= w.prompt_tokens[i] + limit_of(w, i) - 1
+    return min(still, counted)
 
 
 @compiled
 def promised_tokens(w: World, replica: ReplicaRow) -> int:
     """Tokens that answers under way may still need, in 2**-20: at the ratio, or whole where the prefill ends now."""
+    settle_ratio(w, replica)
     total = most_still(w, replica) * replica.ratio
     for x in range(replica.pending):
         slot = w.slots[w.pending[replica.pending_at + x]]
@@ -128,12 +163,15 @@ def promised_tokens(w: World, replica: ReplicaRow) -> int:
 
 
 @inline
-def is_gate_open(w: World, replica: ReplicaRow) -> bool:
+def opens_gate(w: World, replica: ReplicaRow) -> bool:
     """Whether the queue is looked at: SGLang does not after a refusal, until a running request has left.
 
     It does while a prefill is under way; then fewer decode than ran when the queue was refused.
     """
-    return w.engines[replica.engine].policy != NEW_TOKEN_RATIO or replica.refused_at != replica.decodes
+    opens = w.engines[replica.engine].policy != NEW_TOKEN_RATIO or replica.refused_at != replica.decodes
+    if opens:
+        replica.refused_at = -1
+    return opens
 
 
 @compiled

@@ -19,7 +19,6 @@ from ullage.simulate.kernel.books import (
     terms_of,
     width_of,
 )  # fmt: skip
-from ullage.simulate.kernel.capacity import limit_of
 from ullage.simulate.kernel.codes import CACHED, CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.endings import end_attempt, finish_request, is_cancelled, leave
@@ -126,8 +125,6 @@ def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
     replica.first_tokens += 1
     w.phases[replica.phases_at + ((target - position(w, replica, replica.step)) & mask)] += 1
     put_on_wheel(w, replica, s, replica.step + steps)
-    if w.has_policy == 1:
-        replica.limit_tokens += limit_of(w, i) + w.prompt_tokens[i] - 1
     if w.attribute == 1:
         open_account(w, replica, s)
     if w.class_count > 1:
@@ -184,8 +181,6 @@ def stop_decoding(w: World, replica: ReplicaRow, s: int, i: int, held: int) -> N
     replica.kv_tokens -= held
     replica.decodes -= 1
     w.phases[replica.phases_at + ((held - position(w, replica, replica.step)) & mask)] -= 1
-    if w.has_policy == 1:
-        replica.limit_tokens -= limit_of(w, i) + w.prompt_tokens[i] - 1
     if w.attribute == 1:
         settle(w, replica, s)
     if w.class_count > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.simulate.kernel.arithmetic import lowest_bit
 from ullage.simulate.kernel.books import terms_of
-from ullage.simulate.kernel.capacity import whole_blocks
+from ullage.simulate.kernel.capacity import count_longest
 from ullage.simulate.kernel.codes import RUNNING, STEP_MASK, WAITING
 from ullage.simulate.kernel.compiling import inline
 from ullage.simulate.kernel.state import QueueRow, ReplicaRow, World
@@ -49,7 +49,7 @@ def take_slot(w: World, replica: ReplicaRow, i: int) -> int:
         replica.head = s
     replica.tail = s
     if w.has_policy == 1:
-        replica.reserved_blocks += whole_blocks(w, replica, i)
+        count_longest(w, replica, i, 1)
     return s
 
 
@@ -69,7 +69,7 @@ def free_slot(w: World, replica: ReplicaRow, s: int) -> None:
     slot.next = replica.free
     replica.free = s
     if w.has_policy == 1:
-        replica.reserved_blocks -= whole_blocks(w, replica, slot.request)
+        count_longest(w, replica, slot.request, -1)
 
 
 # ---- the wheel: a bucket for every step index, a bit for every bucket that is not empty --------------------

@@ -17,15 +17,24 @@ from ullage.simulate.kernel.books import (
 )  # fmt: skip
 from ullage.simulate.kernel.capacity import (
     claimed,
-    decay_ratio,
     estimated_ratio,
     fewest_tokens,
-    is_gate_open,
     lets_in,
     new_tokens,
+    opens_gate,
+    pass_step,
     promised_tokens,
 )  # fmt: skip
-from ullage.simulate.kernel.codes import NEVER, NEW_TOKEN_RATIO, PREEMPTED, QUEUE, RATIO_SHIFT, RUNNING, WAITING
+from ullage.simulate.kernel.codes import (
+    MAX_UTILIZATION,
+    NEVER,
+    NEW_TOKEN_RATIO,
+    PREEMPTED,
+    QUEUE,
+    RATIO_SHIFT,
+    RUNNING,
+    WAITING,
+)
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import stop_running
 from ullage.simulate.kernel.prefixes import frees_oldest, hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
@@ -376,16 +385,9 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             blocks = room_of(w, replica, engine)
         if preempted and engine.policy == NEW_TOKEN_RATIO:
             replica.ratio = estimated_ratio(w, replica)
-        if replica.waiting > 0 and not preempted and (w.has_policy == 0 or is_gate_open(w, replica)):
+        if replica.waiting > 0 and not preempted and (w.has_policy == 0 or opens_gate(w, replica)):
             sequences = replica.decodes + replica.prefills
-            promised = 0
-            if w.has_policy == 1:
-                replica.refused_at = -1
-                if engine.policy == NEW_TOKEN_RATIO:
-                    promised = promised_tokens(w, replica)
-                    if not exact:
-                        used += blocks_after_step(w, replica, shift) - bound
-                        exact = True
+            promised = -1
             while budget > 0 and sequences < engine.max_sequences:
                 i = queue_front(w, replica)
                 if i < 0:
@@ -399,8 +401,16 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                     used += blocks_after_step(w, replica, shift) - bound
                     exact = True
                 refused = used + grown > blocks + held
-                if w.has_policy == 1 and sequences > 0 and not refused:
-                    refused = not lets_in(w, replica, i, done, held, blocks - used, promised)
+                if w.has_policy == 1 and engine.policy != MAX_UTILIZATION and not refused:
+                    if promised < 0:
+                        # The first in this step: what those that run are promised, and exactly the blocks they hold.
+                        promised = promised_tokens(w, replica)
+                        if not exact:
+                            used += blocks_after_step(w, replica, shift) - bound
+                            exact = True
+                    refused = sequences > 0 and not lets_in(w, replica, i, done, held, blocks - used, promised)
+                    if done + new == target:
+                        promised += new_tokens(w, replica, i) << RATIO_SHIFT
                 if refused:
                     replica.refused_at = sequences
                     break
@@ -416,19 +426,14 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 tokens += new
                 pairs += (new * (2 * done + new + 1)) >> 1
                 kv_tokens += done + new
-                if w.has_policy == 1 and done + new == target:
-                    promised += new_tokens(w, replica, i) << RATIO_SHIFT
         if decodes + tokens > 0 or not (preempted or frees_oldest(w, replica)):
             break
+    if w.has_policy == 1:
+        pass_step(w, replica, decodes, tokens, preempted)
     replica.begin_ps = now_ps
     replica.planned = 0
     replica.blocked = 1
     due_ps = NEVER
-    if w.has_policy == 1:
-        if decodes + tokens == 0:
-            replica.ratio = engine.ratio_first
-        elif tokens == 0 and not preempted:
-            decay_ratio(w, replica, 1)
     if decodes + tokens > 0:
         if tokens > 0 or walked:
             replica.mixed = 1

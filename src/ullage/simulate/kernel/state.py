@@ -132,8 +132,8 @@ class ReplicaRow:
 
     # What running requests may still need (capacity.py).
     ratio: int
-    limit_tokens: int  # of those that decode: the most their prompts and answers may come to, less one each
-    reserved_blocks: int  # and of all: blocks for that
+    limit_tokens: int  # the most their prompts and answers may come to, less one each
+    reserved_blocks: int  # blocks for that
     refused_at: int  # running requests when the head of the queue was last refused; -1: it was let in
 
 
