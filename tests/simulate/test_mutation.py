@@ -356,8 +356,8 @@ POLICY_MUTANTS = {
         "return spare >= 0",
     ),
     "an engine that failed keeps its ratio": (
-        "    replica.ratio = w.engines[replica.engine].ratio_first\n",
-        "",
+        "    replica.ratio = w.engines[replica.engine].ratio_first\n    if w.has_prefix",
+        "    if w.has_prefix",
     ),
 }
 KERNEL = Path(kernel.__file__).parent
@@ -406,6 +406,12 @@ def expected_policies(number: int) -> tuple[Problem, Reference]:
     problem = scenario(policy_row(number), 13_000 + number, most_requests=24)
     if number < 2:
         problem = one_after_another(number)
+    elif number == 2:
+        # Beside one that may still come to 7 tokens, of which 5 count, and one that ends with its next.
+        problem = worked_problem(
+            [0, 0, 57], [5, 5, 5], [12, 6, 3], blocks=36, policy=codes.NEW_TOKEN_RATIO,
+            ratio=(1 << 20, 1 << 20, 0), clip=5,
+        )  # fmt: skip
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 

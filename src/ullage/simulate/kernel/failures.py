@@ -91,9 +91,9 @@ def evict(w: World, replica: ReplicaRow, now_ps: int, outcome: int) -> None:
             unlink(w, replica, queue, i)
             leave(w, replica, i, now_ps)
             end_attempt(w, i, now_ps, outcome, 0, w.requests[i].emitted)
+    replica.ratio = w.engines[replica.engine].ratio_first
     if w.has_prefix == 1:
         empty_cache(w, replica)
-    replica.ratio = w.engines[replica.engine].ratio_first
     replica.planned = 0
     replica.mixed = 0
     replica.pending = 0
