@@ -26,7 +26,7 @@ from bench.simulate import capacity_rps, engine, stream
 
 from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, serve_split
 from ullage.service.replica import Replica
-from ullage.simulate import CapacityPolicy, Engine, Fleet, OpenLoop, Prefixes, simulate
+from ullage.simulate import CapacityPolicy, Engine, Fleet, OpenLoop, Prefixes, Turns, simulate
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import PolicyName
 from ullage.simulate.world import KernelRun
@@ -162,6 +162,28 @@ def prefixes(rate_rps: float, count: int, pairs: int) -> None:
     ratio("  of which the cache without the router", caches, plain, pairs=pairs)
 
 
+def tiers(rate_rps: float, count: int, pairs: int) -> None:
+    """A cache that is too small with a tier in host memory, and sessions whose turns wait for their answers."""
+    given = replace(engine(table=True), kv_blocks=4_000)
+    hosted = replace(given, host_blocks=40_000, host_block_s=1e-5)
+    load = sessions(stream(count, 0.3 * rate_rps), 8)
+    own = load.requests.prefixes
+    assert own is not None
+    plain = kernel(given, Fleet(), load)
+    ratio("host memory, beside a prefix cache", kernel(hosted, Fleet(), load), plain, pairs=pairs)
+    waits = np.random.default_rng(4).exponential(10.0, count)
+    for between in ("cached", "kept", "offloaded"):
+        turns = Turns(follows=own.parent, think_s=waits, between=between)
+        waiting = replace(load, requests=replace(load.requests, turns=turns))
+        # Beside the same requests at the times at which they then came: turns that wait are another load.
+        found = simulate(hosted, Fleet(), waiting, seed=0, keep_requests=True).requests
+        assert found is not None
+        order = np.argsort(found.arrival_s, kind="stable")
+        same = OpenLoop(requests=load.requests.part(order), arrival_s=found.arrival_s[order])
+        label = f"turns after answers, {between}, beside a prefix cache"
+        ratio(label, kernel(hosted, Fleet(), waiting), kernel(hosted, Fleet(), same), pairs=pairs)
+
+
 def apart(rate_rps: float, count: int, pairs: int) -> None:
     """Two pools of two against one of four, per request kept, as the trial does it."""
     load = stream(count, 1.6 * rate_rps)
@@ -198,7 +220,7 @@ def main() -> None:
     if given.before:
         with tempfile.TemporaryDirectory() as folder:
             against(given.before, Path(folder), rate_rps, given.requests, given.pairs)
-    for part in () if given.only == "before" else (policies, speculation, prefixes, apart):
+    for part in () if given.only == "before" else (policies, speculation, prefixes, tiers, apart):
         part(rate_rps, given.requests, given.pairs)
 
 

@@ -65,6 +65,7 @@ CASES: dict[str, dict[str, str]] = {
         "pool.prefix_cache": "off",
         "pool.router": "prefix_aware",
         "pool.router_refresh": "5s",
+        "pool.between_turns": "dropped",
         "pool.max_context": "16384",
         "pool.kv_dtype": "fp8",
         "pool.approved_concurrency": "8",
@@ -228,6 +229,7 @@ CASES: dict[str, dict[str, str]] = {
         "pool.disaggregated.prefill.max_sequences": "64",
         "pool.disaggregated.prefill.instance": "g6e.48xlarge",
     },
+    "tiered": {"pool.host_cache.bytes": "50GB", "pool.host_cache.bandwidth": "10GB/s"},
     "headed": {"pool.speculation.tokens": "1", "pool.speculation.acceptance": "[50%, 20%]"},
     "looked": {"pool.speculation.method": "mtp"},
     "measured": {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.equality import check_equal
-from support.scenarios import FEATURES, covering_rows, pairs_of, prefix_row, scenario
+from support.scenarios import FEATURES, covering_rows, host_row, pairs_of, prefix_row, scenario, turn_row
 from ullage.simulate.compile import compile_problem
 from ullage.simulate.engine import Engine, StepTable
 from ullage.simulate.fleet import Fleet
@@ -39,6 +39,16 @@ def test_kernel_and_reference_agree(row: int) -> None:
 @pytest.mark.parametrize("number", range(48))
 def test_they_agree_on_prefixes_that_routers_go_by(number: int) -> None:
     assert not check_equal(scenario(prefix_row(number), 9000 + number))
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_they_agree_on_prefixes_in_host_memory(number: int) -> None:
+    assert not check_equal(scenario(host_row(number), 9500 + number))
+
+
+@pytest.mark.parametrize("number", range(24))
+def test_they_agree_on_sessions_that_wait_for_answers(number: int) -> None:
+    assert not check_equal(scenario(turn_row(number), 9700 + number))
 
 
 @pytest.mark.parametrize("kv_blocks", [900, 4000])

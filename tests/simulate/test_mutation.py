@@ -23,7 +23,7 @@ from support.equality import differences, kernel_callback, reference_callback
 from support.examples import problem as worked_problem
 from support.plain import on_plain_state
 from support.reference import Reference
-from support.scenarios import covering_rows, policy_row, prefix_row, scenario
+from support.scenarios import covering_rows, host_row, policy_row, prefix_row, scenario, turn_row
 from ullage.simulate import kernel, world
 from ullage.simulate.kernel import codes
 from ullage.simulate.problem import EventKind, Problem
@@ -236,6 +236,54 @@ PREFIX_MUTANTS = {
         "    row.pins -= 1\n        if row.pins == 0 and n != w.prompt_node[i]",
     ),
 }
+# Bugs of the tier in host memory.
+HOST_MUTANTS = {
+    "loading takes no time": (" + loaded * engine.host_block_ps", ""),
+    "what the device lets go of is lost": ("            offload(w, replica, n, gone)\n", "            pass\n"),
+    "host memory never fills up": ("while over > 0:\n        oldest", "while False:\n        oldest"),
+    "the latest in host memory goes first": ("oldest = replica.host_oldest", "oldest = replica.host_newest"),
+    "what is loaded stays in host memory too": (
+        "found = take_from_host(w, replica, n)\n",
+        "found = hosted_at(w, replica, n).blocks\n",
+    ),
+    "the block of the last token is loaded": (
+        "loaded = max(0, min(found, whole - w.nodes[n].begin - row.blocks))",
+        "loaded = found",
+    ),
+    "an answer is in both tiers": (
+        "replica.dropped_blocks += take_from_host(w, replica, n)\n        if row.pins",
+        "replica.dropped_blocks += 0\n        if row.pins",
+    ),
+    "a stale router does not see host memory": ("row.seen = blocks_at(w, replica, n)", "row.seen = row.blocks"),
+    "an engine that stops keeps its host memory": ("while replica.host_oldest >= 0:", "while False:"),
+    "a router never learns of what the host let go of": (
+        "replica.host_blocks -= blocks\n        note_change(w, replica, n)",
+        "replica.host_blocks -= blocks\n        pass",
+    ),
+}
+# Bugs of sessions and of what they keep between their turns.
+TURN_MUTANTS = {
+    "a turn does not wait for its think time": ("now_ps + w.think_ps[i], RANK_TURN", "now_ps + 1, RANK_TURN"),
+    "what a session keeps is never let go of": ("        unpark(w, replica, i)\n", "        pass\n"),
+    "a queue does not see that a session lets go": (
+        "unpark(w, replica, i)\n        cut_plan(w, replica, now_ps)",
+        "unpark(w, replica, i)",
+    ),
+    "what a session keeps takes no memory": (
+        "            replica.shared_blocks -= row.blocks\n        row.pins += 1",
+        "            pass\n        row.pins += 1",
+    ),
+    "no session lets go where nothing runs": (
+        "found = w.between == KEPT and replica.waiting > 0 and replica.parked_oldest >= 0",
+        "found = False",
+    ),
+    "the session that has waited least lets go first": (
+        "unpark(w, replica, replica.parked_oldest)\n    return found",
+        "unpark(w, replica, replica.parked_newest)\n    return found",
+    ),
+    "dropped blocks go to host memory": ("w.between == OFFLOADED and w.has_host == 1", "w.has_host == 1"),
+    "a session keeps its prompts alone": ("leaf if leaf >= 0 else w.prompt_node[i]", "w.prompt_node[i]"),
+}
 # Bugs of the policies for letting in, on problems in which answers fill the cache.
 POLICY_MUTANTS = {
     "a longest answer is not longer than the one that comes": (
@@ -328,6 +376,18 @@ def expected(number: int) -> tuple[Problem, Reference]:
 @functools.cache
 def expected_hits(number: int) -> tuple[Problem, Reference]:
     problem = scenario(prefix_row(number), 9000 + number, most_requests=24)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+@functools.cache
+def expected_loads(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(host_row(number), 9500 + number, most_requests=40)
+    return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
+
+
+@functools.cache
+def expected_turns(number: int) -> tuple[Problem, Reference]:
+    problem = scenario(turn_row(number), 9700 + number)
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
@@ -449,6 +509,22 @@ def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
 def test_a_planted_bug_of_the_prefix_cache_is_caught(name: str, tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path, PREFIX_MUTANTS[name])
     assert is_caught(simulator, expected_hits, MOST_HITS), f"{name}: not caught"
+
+
+@RINGS
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOST_MUTANTS)
+def test_a_planted_bug_of_host_memory_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, HOST_MUTANTS[name])
+    assert is_caught(simulator, expected_loads, MOST_HITS), f"{name}: not caught"
+
+
+@RINGS
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TURN_MUTANTS)
+def test_a_planted_bug_of_sessions_is_caught(name: str, tmp_path: Path) -> None:
+    simulator = make_simulator(tmp_path, TURN_MUTANTS[name])
+    assert is_caught(simulator, expected_turns, MOST_HITS), f"{name}: not caught"
 
 
 @RINGS

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from support.reference import COLUMNS, Reference, ReferenceReplica
+from support.reference import COLUMNS, Block, Reference, ReferenceReplica
 from ullage.simulate import world as driver
 from ullage.simulate.kernel import codes as k
 from ullage.simulate.kernel.records import fields_of
@@ -28,7 +29,7 @@ def reference_callback(run: Reference) -> int:
 
 def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     """What differs, in words; empty when the two runs are the same."""
-    world, issued = run.world, reference.issued
+    world = run.world
     requests = [
         ("state", run.state), ("first_ps", np.where(world.first_ps == 0, -1, world.first_ps)),
         ("outside_ps", world.outside_ps if world.has_outside else np.zeros(world.request_count, np.int64)),
@@ -36,18 +37,27 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("preemptions", world.preemptions), ("replica", run.replica),
     ]  # fmt: skip
     pairs: list[tuple[str, Any, Any]] = [(name, reference.column(name), got) for name, got in requests]
-    if problem.closed:
-        pairs.append(("arrival_ps", reference.column("arrival_ps")[:issued], world.arrival_ps[:issued]))
+    if problem.closed or problem.turns.is_used:
+        came = np.where(run.state == k.UNSEEN, -1, world.arrival_ps)
+        pairs.append(("arrival_ps", reference.column("arrival_ps"), came))
     for name, field in {
         "steps": "step", "on_ps": "on_ps", "prefill_tokens": "prefill_tokens", "decode_tokens": "decode_tokens",
         "preemptions": "preemptions", "state": "state",
     }.items():  # fmt: skip
         pairs.append((f"replica {name}", _of_replicas(reference, name), run.replicas[field]))
     if problem.prefixes.is_used:
-        names = ("peak_blocks", "evicted_blocks")
+        names: tuple[str, ...] = ("peak_blocks", "evicted_blocks")
+        if world.has_host:
+            names = (*names, "hosted_blocks", "loaded_blocks", "dropped_blocks")
         pairs += [(f"replica {name}", _of_replicas(reference, name), run.replicas[name]) for name in names]
-        there = np.array([[_there(each, n) for n in range(problem.prefixes.size.size)] for each in reference.replicas])
-        pairs.append(("blocks in caches", there, world.cached["blocks"].reshape(there.shape)))
+        nodes = range(problem.prefixes.size.size)
+        tiers: list[tuple[str, Callable[[ReferenceReplica], Iterable[Block]], Any]] = [
+            ("caches", lambda each: each.held | set(each.kept), world.cached),
+            *([("hosts", lambda each: each.host, world.hosted)] if world.has_host else []),
+        ]
+        for name, blocks_of, rows in tiers:
+            there = np.array([[sum(b[0] == n for b in blocks_of(each)) for n in nodes] for each in reference.replicas])
+            pairs.append((f"blocks in {name}", there, rows["blocks"].reshape(there.shape)))
     busy = np.array([each.busy_ps for each in reference.replicas])
     for kind, field in enumerate(("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps")):
         pairs.append((f"replica {field}", busy[:, kind], run.replicas[field]))
@@ -58,7 +68,7 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         ("counters", reference.counters, _matrix(run.counters, *COLUMNS)),
         ("histograms", reference.histograms, run.histograms),
         ("itl", reference.itl, run.itl),
-        ("issued", np.array(issued), np.array(run.clock.issued)),
+        ("issued", np.array(reference.issued), np.array(run.clock.issued + run.clock.followed)),
         ("attempts", np.array(reference.attempts), np.array(run.clock.attempts)),
         ("area", np.array(reference.area_ps), np.array(run.area_ps)),
         ("sojourn", np.array(reference.sojourn_ps), np.array(run.sojourn_ps)),
@@ -81,10 +91,6 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
     if not np.allclose(reference.shares, shares, rtol=1e-9, atol=1e-3):
         found.append(f"shares: {reference.shares.tolist()} against {shares.tolist()}")
     return found
-
-
-def _there(replica: ReferenceReplica, node: int) -> int:
-    return sum(1 for each in replica.there() if each[0] == node)
 
 
 def _of_replicas(reference: Reference, name: str) -> Any:

@@ -28,6 +28,8 @@ def problem(
     replicas: int = 1,
     rate_1024: int = 1024,
     width: int = 1,
+    host_blocks: int = 0,
+    host_block_ps: int = 0,
     policy: int = 0,
     ratio: tuple[int, int, int] = (0, 0, 0),
     clip: int = 4096,
@@ -41,6 +43,7 @@ def problem(
         EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
         EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
         EngineField.RATE_1024: rate_1024, EngineField.WIDTH: width,
+        EngineField.HOST_ROOM: host_blocks, EngineField.HOST_BLOCK_PS: host_block_ps,
         EngineField.POLICY: policy, EngineField.RATIO_FIRST: ratio[0], EngineField.RATIO_LEAST: ratio[1],
         EngineField.RATIO_DECAY: ratio[2], EngineField.CLIP_TOKENS: clip,
     }.items():  # fmt: skip

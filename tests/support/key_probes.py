@@ -265,6 +265,10 @@ APART = ONE.replace(
     "engine_version: 0.32.0}",
     "engine_version: 0.32.0,\n       disaggregated: {transfer: 10GB/s}}",
 )
+TIERED = ONE.replace(
+    "engine_version: 0.32.0}",
+    "engine_version: 0.32.0,\n       host_cache: {bytes: 20GB, bandwidth: 25GB/s}}",
+)
 EMITTED = (
     ONE
     + """
@@ -278,6 +282,7 @@ BASES = {
     "drafted": DRAFTED,
     "apart": APART,
     "adapted": ADAPTED,
+    "tiered": TIERED,
     "headed": HEADED,
     "looked": HEADED.replace("method: mtp, tokens: 2", "method: ngram, tokens: 2, accepted_per_step: 1.5"),
     "counted": COUNTED,
@@ -654,7 +659,7 @@ def risk(spec: PlanSpec, probe: Probe) -> Values:
 STAGES: Mapping[str, Stage] = {
     "demand": demand,
     "routing": routing,
-    "memory": memory,
+    **dict.fromkeys(("memory", "host"), memory),
     "step": step,
     "ready": ready,
     "tools": tools,

@@ -23,6 +23,14 @@ The rules that are easy to miss:
   the leading blocks of its prompt that are there, less the one with its last token where all are. Blocks enter when the
   step that computed them ends, those of an answer when it is complete. Kept blocks make room, the one used longest ago
   first, after running requests have theirs and after every admission. An engine that stops loses them all.
+- With a tier in host memory a block that makes room goes there, and what is there of the same run with it to the newest
+  end; what is more than there is room for goes, the oldest first. There it is found like the rest. A request that is
+  admitted takes the blocks of its prompt out: those of its hit are loaded, one after the other, before the step
+  computes, and the one of its last token is dropped, as is what a complete answer has on the device.
+- A session's next turn comes a think time after the end of the one before, whatever became of that; a client that has
+  begun a session goes on with it. Until then, where that is set: blocks of prompt and answer stay held (the session
+  that has held them longest lets go where nothing runs and what waits does not fit); or the blocks that no other
+  session has go to host memory, or go.
 - `POLICY` says what must fit before the head of the queue is let in; an engine on which nothing runs asks only for its
   first tokens.
   - PRESENT_NEED (vLLM): the blocks of its first tokens.
@@ -34,8 +42,8 @@ The rules that are easy to miss:
     admitted), goes to the end of the queue, and the ratio is estimated from those that still decode.
   - NO_EVICT and MAX_UTILIZATION (TensorRT-LLM 1.x): a prefill has the blocks of its whole prompt from the first step
     on. NO_EVICT also asks that the longest answers of all that run fit at once, so that none is ever preempted.
-- What follows from a boundary (a client's next request, a retry) comes at least a picosecond after it, so that no
-  outside event at some time can depend on a boundary at that time.
+- What follows from a boundary (a client's next request, a next turn, a retry) comes at least a picosecond after it, so
+  that no outside event at some time can depend on a boundary at that time.
 """
 
 from __future__ import annotations
@@ -157,6 +165,12 @@ class ReferenceReplica:
     seen_blocks: set[Block] = field(default_factory=set)
     peak_blocks: int = 0
     evicted_blocks: int = 0
+    host: list[Block] = field(default_factory=list)  # and its tier in host memory, oldest first
+    hosted_blocks: int = 0
+    loaded_blocks: int = 0
+    dropped_blocks: int = 0
+    parked: list[tuple[int, list[Block]]] = field(default_factory=list)  # turns to come, and what is held for them
+    loading_ps: int = 0  # what the step that is being scheduled loads
     ratio: int = 0
     refused_at: int = -1  # running requests when the head of the queue was last refused
 
@@ -228,10 +242,68 @@ class ReferenceReplica:
         self.ratio = max(engine[EngineField.RATIO_LEAST], self.ratio - engine[EngineField.RATIO_DECAY])
 
     def there(self) -> set[Block]:
-        return self.held | set(self.kept)
+        return self.held | set(self.kept) | set(self.host)
+
+    def leave_host(self, blocks: list[Block]) -> None:
+        self.host = [each for each in self.host if each not in blocks]
+
+    def offload(self, block: Block) -> None:
+        run = [each for each in self.host if each[0] == block[0]]
+        self.leave_host(run)
+        self.host += [*run, block]
+        self.hosted_blocks += 1
+        over = max(0, len(self.host) - self.engine[EngineField.HOST_ROOM])
+        self.dropped_blocks += over
+        del self.host[:over]
+
+    def load(self, request: ReferenceRequest) -> set[Block]:
+        """Takes a prompt's blocks out of host memory; those of its hit are on the device from now on."""
+        found = [each for each in request.prompt_blocks if each in self.host]
+        hit = request.prompt_blocks[: request.cached >> self.engine[EngineField.BLOCK_SHIFT]]
+        loaded = {each for each in found if each in hit}
+        self.leave_host(found)
+        self.loaded_blocks += len(loaded)
+        self.dropped_blocks += len(found) - len(loaded)
+        self.loading_ps += len(loaded) * self.engine[EngineField.HOST_BLOCK_PS]
+        return loaded
+
+    def lose_cache(self) -> None:
+        self.dropped_blocks += len(self.host)
+        self.held, self.kept, self.host, self.parked = set(), [], [], []
+
+    def wanted(self) -> set[Block]:
+        """What running requests hold or will, and what is held between turns."""
+        running = {block for each in self.running for block in each.prompt_blocks}
+        return running.union(*(blocks for _, blocks in self.parked))
+
+    def park(self, turn: int, blocks: list[Block]) -> None:
+        self.parked.append((turn, blocks))
+        self.held |= set(blocks)
+        self.kept = [each for each in self.kept if each not in self.held]
+
+    def unpark(self, turn: int) -> None:
+        for blocks in [blocks for each, blocks in self.parked if each == turn]:
+            self.parked = [each for each in self.parked if each[0] != turn]
+            self.let_go(blocks)
+
+    def let_go(self, blocks: list[Block]) -> None:
+        """What nobody else wants is kept, and the end of it used before its beginning."""
+        wanted = self.wanted()
+        for block in reversed(blocks):
+            if block in self.held and block not in wanted:
+                self.held.remove(block)
+                self.kept.append(block)
+
+    def clear(self, nodes: list[int], *, offloads: bool) -> None:
+        """Blocks of these runs that nobody holds leave the device."""
+        for n in nodes:
+            gone = [each for each in self.kept if each[0] == n]
+            self.kept = [each for each in self.kept if each[0] != n]
+            for block in gone if offloads else []:
+                self.offload(block)
 
     def hold(self, request: ReferenceRequest) -> None:
-        there = self.there()
+        there = self.load(request) | self.held | set(self.kept)
         request.shared = leading(request.prompt_blocks, there)
         self.held |= there & set(request.prompt_blocks)
         self.kept = [each for each in self.kept if each not in self.held]
@@ -245,34 +317,37 @@ class ReferenceReplica:
     def release(self, request: ReferenceRequest, *, answer: bool = False) -> None:
         """A request that is no longer on the running list lets go of its blocks, from the end."""
         request.shared = 0
-        used = {block for each in self.running for block in each.prompt_blocks}
+        used = self.wanted()
         for block in reversed(request.answer_blocks if answer else []):
             self.kept = [each for each in self.kept if each != block]
+            self.dropped_blocks += block in self.host
+            self.leave_host([block])
             if block in used:
                 self.held.add(block)
             else:
                 self.kept.append(block)
-        for block in reversed(request.prompt_blocks):
-            if block in self.held and block not in used:
-                self.held.remove(block)
-                self.kept.append(block)
+        self.let_go(request.prompt_blocks)
 
     def make_room(self) -> None:
         used = self.blocks_used()
         over = max(0, used + len(self.kept) - self.engine[EngineField.BLOCKS])
         self.peak_blocks = max(self.peak_blocks, used)
         self.evicted_blocks += over
+        gone = self.kept[:over]
         del self.kept[:over]
+        for block in gone:
+            self.offload(block)
 
     def warm(self, problem: Problem) -> None:
         """What it has at the start: the latest runs of its own that fit."""
         given = problem.prefixes
         places = [int(chance) * problem.replicas >> 32 for chance in given.warm_chance]
-        own = [n for n, place in zip(given.warm, places, strict=True) if place == self.index]
-        for n in reversed(own):
-            if len(self.kept) + given.size[n] > self.engine[EngineField.BLOCKS]:
-                break
-            self.kept = [(int(n), x) for x in reversed(range(given.size[n]))] + self.kept
+        own = [int(n) for n, place in zip(given.warm, places, strict=True) if place == self.index]
+        for name, limit in (("kept", EngineField.BLOCKS), ("host", EngineField.HOST_ROOM)):
+            while own and len(getattr(self, name)) + given.size[own[-1]] <= self.engine[limit]:
+                n = own.pop()
+                setattr(self, name, [(n, x) for x in reversed(range(given.size[n]))] + getattr(self, name))
+        self.hosted_blocks = len(self.host)
 
     def gain(self) -> int:
         """Tokens that the step under way, or the next, brings a decoding request."""
@@ -341,6 +416,8 @@ class Reference:
                 replica.warm(problem)
         self.now_ps = 0
         self.issued = 0
+        self.listed = 0  # of those that follow no other, how many have come
+        self.turns: list[tuple[int, int]] = []
         self.attempts = 0
         self.next_event = 0
         self.retries: list[tuple[int, int]] = []
@@ -367,7 +444,7 @@ class Reference:
     # ---- the clock ----------------------------------------------------------------------------------
 
     def run(self) -> Reference:
-        while self.issued < len(self.requests) or self.outstanding or self.retries:
+        while not self.is_over():
             outside = self.next_outside()
             boundary = min((each.boundary_ps, each.index) for each in self.replicas)
             when = min(outside[0], boundary[0])
@@ -381,6 +458,9 @@ class Reference:
                 self.handle_boundary(self.replicas[boundary[1]])
         self.close()
         return self
+
+    def is_over(self) -> bool:
+        return self.listed == self.problem.listed and not (self.outstanding or self.retries or self.turns)
 
     def next_outside(self) -> tuple[int, int, int]:
         """(time, rank, key) of the next outside event; the smallest comes first."""
@@ -396,10 +476,11 @@ class Reference:
             request = self.requests[number]
             found.append((request.arrival_ps + request.cancel_after_ps, k.RANK_CANCEL, number))
         found += [(when, k.RANK_ARRIVAL, number) for when, number in self.retries]
+        found += [(when, k.RANK_TURN, number) for when, number in self.turns]
         if self.problem.closed:
             found += [(when, k.RANK_CLIENT, c) for when, c in self.clients]
-        elif self.issued < len(self.requests):
-            found.append((int(self.problem.arrival_ps[self.issued]), k.RANK_ARRIVAL, self.issued))
+        elif self.listed < self.problem.listed:
+            found.append((int(self.problem.arrival_ps[self.listed]), k.RANK_ARRIVAL, self.listed))
         return min(found)
 
     def handle_outside(self, when: int, rank: int, key: int) -> None:
@@ -424,9 +505,14 @@ class Reference:
             self.end(self.requests[key], k.CANCELLED)
         elif rank == k.RANK_CLIENT:
             self.clients.remove((when, key))
-            if self.issued < len(self.requests):
-                self.requests[self.issued].client = key
-                self.first_attempt(self.requests[self.issued])
+            if self.listed < self.problem.listed:
+                self.requests[self.listed].client = key
+                self.first_attempt(self.requests[self.listed])
+        elif rank == k.RANK_TURN:
+            self.turns.remove((when, key))
+            for replica in self.replicas:
+                replica.unpark(key)
+            self.first_attempt(self.requests[key])
         elif (when, key) in self.retries:
             self.retries.remove((when, key))
             self.attempt(self.requests[key])
@@ -437,6 +523,7 @@ class Reference:
 
     def first_attempt(self, request: ReferenceRequest) -> None:
         self.issued += 1
+        self.listed += request.number < self.problem.listed
         request.arrival_ps = self.now_ps
         retry = self.problem.retry
         self.bucket_milli = min(retry.bucket_milli, self.bucket_milli + retry.deposit_milli)
@@ -495,8 +582,27 @@ class Reference:
                 self.record(request, k.TPOT, (self.now_ps - request.first_ps) // (request.output - 1))
         if request.first_ps >= 0:
             self.record(request, k.TTFT, request.first_ps - request.arrival_ps + request.outside_ps)
-        if request.client >= 0 and outcome != k.UNFINISHED and self.issued < len(self.requests):
+        following = self.following(request)
+        if following >= 0 and outcome != k.UNFINISHED:
+            self.requests[following].client = request.client
+            self.turns.append((self.now_ps + max(1, request.think_ps), following))
+        elif request.client >= 0 and outcome != k.UNFINISHED and self.listed < self.problem.listed:
             self.clients.append((self.now_ps + max(1, request.think_ps), request.client))
+
+    def following(self, request: ReferenceRequest) -> int:
+        """The next turn of its session, or -1."""
+        return int(self.problem.turns.following[request.number]) if self.problem.turns.is_used else -1
+
+    def set_aside(self, replica: ReferenceReplica, request: ReferenceRequest) -> None:
+        """What becomes of a session's blocks until its next turn."""
+        turns = self.problem.turns
+        if turns.between == k.CACHED or not self.has_prefix or self.following(request) < 0:
+            return
+        if turns.between == k.KEPT:
+            replica.park(self.following(request), request.prompt_blocks + request.answer_blocks)
+            return
+        first, last = turns.session_nodes_at[turns.session[request.number] :][:2]
+        replica.clear(turns.session_nodes[first:last].tolist(), offloads=turns.between == k.OFFLOADED)
 
     def hit(self, request: ReferenceRequest) -> int:
         """Tokens of `computed` that came from the prefix cache and were not computed here."""
@@ -637,6 +743,7 @@ class Reference:
         for place, request in enumerate(left):
             replica.running += left[place + 1 :]
             replica.release(request, answer=True)
+            self.set_aside(replica, request)
             replica.running = [each for each in replica.running if each not in left]
 
     def account(self, replica: ReferenceReplica, step: ReferenceStep) -> None:
@@ -671,7 +778,10 @@ class Reference:
         while True:
             preempted = self.schedule(replica)
             scheduled = [each for each in replica.running if each.scheduled]
-            if scheduled or not preempted:
+            if not scheduled and not preempted and replica.waiting and replica.parked:
+                replica.refused_at = -1
+                replica.unpark(replica.parked[0][0])
+            elif scheduled or not preempted:
                 break
         replica.boundary_ps = NEVER_PS
         if not scheduled:
@@ -684,7 +794,7 @@ class Reference:
         tokens = sum(each.scheduled for each in prefills)
         pairs = sum(each.scheduled * (2 * each.computed - each.scheduled + 1) // 2 for each in prefills)
         kv_tokens = sum(each.computed + each.drafted for each in scheduled)
-        end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs)
+        end_ps = self.now_ps + self.step_time(replica, decodes, kv_tokens, tokens, pairs) + replica.loading_ps
         replica.prefill_tokens += tokens
         replica.decode_tokens += decodes * replica.gain()
         replica.step = ReferenceStep(start_ps=self.now_ps, end_ps=end_ps, decodes=decodes, prefill_tokens=tokens)
@@ -698,6 +808,7 @@ class Reference:
         blocks = engine[EngineField.BLOCKS]
         preempted = False
         width = engine[EngineField.WIDTH]
+        replica.loading_ps = 0
         for request in replica.running:
             request.scheduled = request.drafted = 0
         place = 0
@@ -854,7 +965,7 @@ class Reference:
         replica.state = k.OFF
         replica.ready_ps = NEVER_PS
         replica.on_ps += self.now_ps - replica.on_since_ps
-        replica.kept = []
+        replica.lose_cache()
 
     def evict(self, replica: ReferenceReplica, outcome: int) -> None:
         """The replica stops in the middle of its step and everything on it ends like this."""
@@ -867,7 +978,7 @@ class Reference:
                 self.leave(replica, queue, request)
                 request.shared = 0
                 self.end(request, outcome)
-        replica.held, replica.kept = set(), []
+        replica.lose_cache()
         replica.ratio = replica.engine[EngineField.RATIO_FIRST]
 
     def control(self) -> None:
@@ -959,7 +1070,7 @@ class Reference:
 
     def close(self) -> None:
         """What is still under way at the horizon stays unfinished."""
-        if self.issued < len(self.requests) or self.outstanding or self.retries:
+        if not self.is_over():
             if self.problem.until_ps < NEVER_PS:
                 self.area_ps += self.outstanding * (self.problem.until_ps - self.now_ps)
                 self.now_ps = self.problem.until_ps

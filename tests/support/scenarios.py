@@ -13,10 +13,11 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate.load import Prefixes, Requests
+from ullage.simulate.load import Prefixes, Requests, Turns
 from ullage.simulate.prefixes import prefix_terms
 from ullage.simulate.problem import (
     NEVER_PS,
+    PS_PER_S,
     CapacityKind,
     ClassField,
     ControlKind,
@@ -33,6 +34,7 @@ from ullage.simulate.problem import (
     RouterArrays,
     SignalKind,
 )
+from ullage.simulate.turns import with_turns
 
 FEATURES: dict[str, tuple[str, ...]] = {
     "budget": ("loose", "tight"),
@@ -69,6 +71,8 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "speculation": ("no", "yes"),
     "prefix": ("no", "cold", "warm"),
     "guard": ("off", "tight"),
+    "host": ("no", "small", "large"),
+    "turns": ("no", "cached", "kept", "offloaded", "dropped"),
     "policy": ("present_need", "new_token_ratio", "guaranteed_no_evict", "max_utilization"),
     "limit": ("exact", "above"),
 }
@@ -118,6 +122,31 @@ def prefix_row(number: int) -> Row:
         "block": ("1", "4")[number // 7 % 2],
         "load": ("open", "bursts")[number // 6 % 2],
         "platform": ("none", "failures")[number // 9 % 2],
+        "host": ("no", "small", "large")[number // 4 % 3],
+    }
+
+
+def host_row(number: int) -> Row:
+    """Features under which host memory decides: caches that are too small, routers that go by what is in them."""
+    return prefix_row(number) | {
+        "routing": "prefix_aware",
+        "kv": "tight",
+        "outputs": "same",
+        "refresh": ("stale", "live")[number // 4 % 2],
+        "host": ("small", "large")[number // 2 % 2],
+        "load": "open",
+    }
+
+
+def turn_row(number: int) -> Row:
+    """Features under which it matters what sessions keep between their turns."""
+    return prefix_row(number) | {
+        "turns": ("kept", "offloaded", "dropped", "cached")[number % 4],
+        "kv": "tight",
+        "host": ("small", "large")[number // 4 % 2],
+        "routing": ("prefix_aware", "sticky", "least_outstanding")[number // 8 % 3],
+        "load": ("open", "closed", "bursts")[number // 3 % 3],
+        "replicas": ("one", "few")[number // 2 % 2],
     }
 
 
@@ -189,7 +218,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
     cancel = np.zeros(0, np.int64)
     if row["cancel"] == "yes":
         cancel = np.where(rng.random(requests) < 0.5, NEVER_PS, (life * rng.random(requests) * 2).astype(np.int64) + 1)
-    return Problem(
+    made = Problem(
         engines=engines,
         decode_base_ps=decode_base, decode_slope_ps=decode_slope,
         token_base_ps=token_base, token_slope_ps=token_slope,
@@ -219,6 +248,21 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
         gauges=row["control"] != "none",
         start_delays_ps=_start_delays(row, rng, span),
     )  # fmt: skip
+    return made if row["turns"] == "no" else with_turns(made, _turns(row, seed, requests, 2 * typical))
+
+
+def _turns(row: Row, seed: int, requests: int, longest_ps: int) -> Turns:
+    """Some requests after an earlier one, often the one just before; drawn apart: the rest stays alike."""
+    rng = np.random.default_rng([seed, 80])
+    follows = np.full(requests, -1)
+    free: set[int] = set()
+    for i in range(requests):
+        if free and rng.random() < 0.7:
+            follows[i] = max(free) if rng.random() < 0.6 else int(rng.choice(sorted(free)))
+            free.remove(int(follows[i]))
+        free.add(i)
+    think_s = rng.integers(0, max(2, longest_ps), requests) * rng.choice([0.0, 0.1, 1.0], requests) / PS_PER_S
+    return Turns(follows=follows, think_s=think_s, between=row["turns"])
 
 
 def _prefixes(row: Row, seed: int, prompt: Int64s, output: Int64s, block_tokens: int, replicas: int) -> PrefixTerms:
@@ -281,6 +325,9 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.CROWD_PS] = (0, 3, 10**5)[budget % 3]
     fields[EngineField.RATE_1024] = rate
     fields[EngineField.WIDTH] = width
+    # Without chance: what is drawn after it stays as it was.
+    fields[EngineField.HOST_ROOM] = {"no": 0, "small": 2 + 3 * (budget % 7), "large": 10**6}[row["host"]]
+    fields[EngineField.HOST_BLOCK_PS] = (0, 1, 10**8)[budget % 3]
     return fields
 
 

@@ -75,6 +75,20 @@ _PrefixCache = Annotated[
     str | None,
     typer.Option("--prefix-cache", metavar="HITS", help="Prefix hits: stated, simulated or off."),
 ]
+_HostCache = Annotated[
+    str | None,
+    typer.Option(
+        "--host-cache", metavar="SIZE:SPEED", help="Prefix cache in a replica's host memory, such as 200GB:25GB/s."
+    ),
+]
+_BetweenTurns = Annotated[
+    str | None,
+    typer.Option(
+        "--between-turns",
+        metavar="NAME",
+        help="Turns come after answers; a session's KV until then: cached, kept, offloaded or dropped.",
+    ),
+]
 _QueueLimit = Annotated[
     int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait at a replica; more are refused.")
 ]
@@ -127,11 +141,9 @@ def command(
     replicas: Replicas = None,
     prefill: Prefill = None,
     transfer: Transfer = None,
-    routing: _Routing = "least_outstanding",
-    router_refresh: _RouterRefresh = None,
-    prefix_cache: _PrefixCache = None,
-    queue_limit: _QueueLimit = None,
-    timeout: Timeout = None,
+    routing: _Routing = "least_outstanding", router_refresh: _RouterRefresh = None,
+    prefix_cache: _PrefixCache = None, host_cache: _HostCache = None, between_turns: _BetweenTurns = None,
+    queue_limit: _QueueLimit = None, timeout: Timeout = None,
     rate: Rate = None,
     prompt_tokens: _PromptTokens = None,
     output_tokens: _OutputTokens = None,
@@ -147,11 +159,7 @@ def command(
     slo: Slos = None,
     column: Columns = None,
     zone: Zone = "",
-    json: AsJson = False,
-    as_of: AsOf = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-    no_color: NoColor = False,
+    json: AsJson = False, as_of: AsOf = None, seed: Seed = 0, quiet: Quiet = False, no_color: NoColor = False,
 ) -> int:  # fmt: skip
     """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
 
@@ -171,7 +179,7 @@ def command(
         max_context_tokens=parse_tokens(context, "--context"), dp_attention=dp_attention, step_profile=step_profile,
         speculation=speculation, calibration=calibration, kv_tokens=kv_tokens, kv_dtype=kv_dtype, engine=engine, tp=tp,
         output_limit_tokens=parse_tokens(max_output, "--max-output"), capacity_policy=capacity_policy,
-        model=model, ep=ep,
+        model=model, ep=ep, host_cache=host_cache,
     )  # fmt: skip
     load = LoadChoice(
         traces=tuple(traces or ()), columns=tuple(parse_columns(column or []).items()), zone=zone, clients=clients,
@@ -179,7 +187,9 @@ def command(
         span_s=parse_duration(span, "--span"), load_tests=tuple(map(str, load_test or ())), request_count=requests,
         cached_fraction=parse_share(cached_share, "--cached-share"), least_fraction=_least_fraction(lengths_from),
     )  # fmt: skip
-    pool = _pool(replicas, routing, queue_limit, prefix_cache, timeout=timeout, refresh=router_refresh)
+    pool = _pool(
+        replicas, routing, queue_limit, prefix_cache, between_turns, timeout=timeout, refresh=router_refresh
+    )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
     with progress("simulating", quiet=quiet) as report:
         found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)
@@ -191,6 +201,7 @@ def _pool(
     routing: str,
     queue_limit: int | None,
     prefix_cache: str | None,
+    between_turns: str | None,
     *,
     timeout: str | None,
     refresh: str | None,
@@ -205,6 +216,7 @@ def _pool(
         timeout_s=parse_duration(timeout, "--timeout"),
         refresh_s=parse_duration(refresh, "--router-refresh") or 0.0,
         prefix_cache=prefix_cache,
+        between_turns=between_turns,
     )
 
 

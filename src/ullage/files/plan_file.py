@@ -30,6 +30,7 @@ from ullage.files.sections.prices import PricesSection
 from ullage.files.sections.quantities import (
     DAY_S,
     Bandwidth,
+    Bytes,
     Count,
     CountOrNone,
     Duration,
@@ -58,7 +59,7 @@ from ullage.files.sections.speculation import SpeculationSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
 from ullage.memory.settings import PREFIX_CACHES
-from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS
+from ullage.simulate.fleet import BETWEEN_TURNS, DEFAULT_ROUTER, ROUTINGS
 from ullage.units import DURATION, FRACTION, TOKENS
 
 # Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
@@ -377,6 +378,21 @@ class EvidenceSection(Section):
     ] = ()
 
 
+class HostCacheSection(Section):
+    """Blocks that the device lets go of stay in host memory, and are loaded when a prompt begins with them."""
+
+    bytes: Annotated[
+        Bytes, Key(means="Host memory that one replica keeps them in, such as 200GB.", moves="host.prefix_cache_bytes")
+    ]
+    bandwidth: Annotated[
+        Bandwidth,
+        Key(
+            means="What one replica loads from there, over all of its devices, such as 25GB/s.",
+            still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
+        ),
+    ]
+
+
 class PoolSection(Section):
     """The replicas that serve it: model, engine, device, and the parallelism of one replica."""
 
@@ -520,6 +536,20 @@ class PoolSection(Section):
             means="How often the router learns of loads and of what caches hold.",
             default="it sees the present",
             still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
+        ),
+    ] = None
+    host_cache: Annotated[
+        HostCacheSection | None, Key(means="The prefix cache's tier in host memory, where there is one.")
+    ] = None
+    between_turns: Annotated[
+        str | None,
+        Key(
+            means="Sessions whose next turn comes a think time or a tool call after the answer, and what becomes of "
+            "their KV until then: cached (it goes when others need the room), kept (it stays held), offloaded (to "
+            "host memory) or dropped.",
+            default="turns come when the traffic says, whatever answers take",
+            moves="curve.sustained_rps",
+            choices=BETWEEN_TURNS,
         ),
     ] = None
     approved_concurrency: Annotated[

@@ -21,6 +21,7 @@ from ullage.files.plan_file import (
     STORAGE,
     TENSOR_PARALLEL,
     ClassSection,
+    HostCacheSection,
     PlanFile,
     PoolSection,
 )
@@ -48,7 +49,7 @@ from ullage.memory.adapters import SLOWDOWN, Adapters
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.kv import cache_cost
-from ullage.memory.settings import PREFIX_CACHES, RuntimeSettings, resolve
+from ullage.memory.settings import OFF, PREFIX_CACHES, STATED, HostCache, RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
@@ -60,7 +61,7 @@ from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.aged import step_drift
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_name
-from ullage.simulate.fleet import ROUTINGS
+from ullage.simulate.fleet import BETWEEN_TURNS, ROUTINGS
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
@@ -444,6 +445,8 @@ def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded,
         provenance.may_say(f"{prefix}.prefix_cache", pool.prefix_cache, ""),
         provenance.may_say(f"{prefix}.router", pool.router, ""),
         provenance.may_say(f"{prefix}.router_refresh", pool.router_refresh, "s"),
+        provenance.may_say(f"{prefix}.between_turns", pool.between_turns, ""),
+        *(() if pool.host_cache is None else _tier(pool.host_cache, f"{prefix}.host_cache", provenance)),
         start.storage,
         start.bandwidth,
         least,
@@ -531,6 +534,57 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         prefix_cache=_known("pool.prefix_cache", pool.prefix_cache, PREFIX_CACHES),
         router=_known("pool.router", pool.router, ROUTINGS),
         router_refresh_s=pool.router_refresh or 0.0,
+        host_cache=_host_cache(pool),
+        between_turns=_between_turns(pool),
+    )
+
+
+def _host_cache(pool: PoolSection) -> HostCache | None:
+    given = pool.host_cache
+    if given is None:
+        return None
+    if pool.prefix_cache in (STATED, OFF):
+        raise InputError(
+            field="pool.prefix_cache",
+            value=pool.prefix_cache,
+            problem="leaves no cache to simulate, and pool.host_cache is a tier of one",
+            fix="Give simulated, or leave pool.prefix_cache or pool.host_cache out.",
+        )
+    return HostCache(size_bytes=given.bytes, bandwidth_bytes_per_s=given.bandwidth)
+
+
+def _between_turns(pool: PoolSection) -> str | None:
+    given = _known("pool.between_turns", pool.between_turns, BETWEEN_TURNS)
+    if given is None:
+        return None
+    if pool.disaggregated is not None:
+        raise InputError(
+            field="pool.between_turns",
+            value=given,
+            problem="is not simulated where prefill and decode are apart",
+            fix="Leave pool.between_turns or pool.disaggregated out.",
+        )
+    if pool.prefix_cache in (STATED, OFF) and given != "cached":
+        raise InputError(
+            field="pool.between_turns",
+            value=given,
+            problem=f"is of caches that are simulated, and pool.prefix_cache is {pool.prefix_cache}",
+            fix="Leave pool.prefix_cache out, or give simulated.",
+        )
+    if given == "offloaded" and pool.host_cache is None:
+        raise InputError(
+            field="pool.between_turns",
+            value=given,
+            problem="sends KV to host memory, and pool.host_cache says of none",
+            fix="Give pool.host_cache: {bytes: 200GB, bandwidth: 25GB/s}, or dropped.",
+        )
+    return given
+
+
+def _tier(given: HostCacheSection, name: str, provenance: Provenance) -> tuple[Assumption, ...]:
+    return (
+        provenance.says(f"{name}.bytes", given.bytes, "bytes"),
+        provenance.says(f"{name}.bandwidth", given.bandwidth, "bytes/s"),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ullage.errors import InputError, Rejection, unknown_name
 from ullage.load.changes import NO_CHANGES, Changes
 from ullage.load.plan import PlanSource, load_plan
-from ullage.load.typed import parse_share, parse_speculation, with_definitions, with_slos
+from ullage.load.typed import parse_host_cache, parse_share, parse_speculation, with_definitions, with_slos
 
 if TYPE_CHECKING:
     from ullage.evidence import Assumption, Figure
@@ -218,7 +218,7 @@ class ReplicaChoice:
     new requests, by default the engine's own, and `batch_wait_steps` what a request waits for others to be let in with.
     `capacity_policy` is NAME[:CONSERVATIVENESS], and `output_limit_tokens` the max_tokens of requests.
     `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
-    `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT].
+    `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT], `host_cache` BYTES:BANDWIDTH.
     `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
     other engines on the same device run, all together.
     """
@@ -242,6 +242,7 @@ class ReplicaChoice:
     kv_dtype: str | None = None
     kv_tokens: int | None = None
     speculation: str | None = None
+    host_cache: str | None = None
     neighbours_busy_fraction: float = 0.0
     step_profile: str | None = None
     calibration: Path | None = None
@@ -254,13 +255,14 @@ class ReplicaChoice:
                 problem="a replica is a model on a device",
                 fix="Give both, or neither for the replica of the plan file.",
             )
-        if self.model is None and self.speculation:
-            raise InputError(
-                field="--speculation",
-                value=self.speculation,
-                problem="is of a replica that is named, and this one is the plan's",
-                fix="Give --model and --device with it, or set pool.speculation in the plan file.",
-            )
+        for name in ("speculation", "host_cache"):
+            if self.model is None and getattr(self, name):
+                raise InputError(
+                    field=f"--{name.replace('_', '-')}",
+                    value=getattr(self, name),
+                    problem="is of a replica that is named, and this one is the plan's",
+                    fix=f"Give --model and --device with it, or set pool.{name} in the plan file.",
+                )
 
     @property
     def is_named(self) -> bool:
@@ -334,6 +336,7 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
         max_context_tokens=choice.max_context_tokens,
         kv_dtype=choice.kv_dtype,
         speculation=parse_speculation(choice.speculation, load_model, as_of=day),
+        host_cache=parse_host_cache(choice.host_cache),
     )
     memory = memory_budget(load_model(choice.model), find_device(choice.device), settings, engines=engines)
     if isinstance(memory, Rejection):

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
-from ullage.units import BYTES, DURATION, FRACTION, REQUEST_RATE, TOKENS, Dimension, parse, parse_whole
+from ullage.units import BANDWIDTH, BYTES, DURATION, FRACTION, REQUEST_RATE, TOKENS, Dimension, parse, parse_whole
 
 if TYPE_CHECKING:
     from ullage.facts.model import Model
     from ullage.memory.adapters import Adapters
+    from ullage.memory.settings import HostCache
     from ullage.memory.speculation import Speculation
     from ullage.service.loadtests.loadtest import GoodputLimits
     from ullage.workload.classes import RequestClass, Slo
@@ -237,6 +238,25 @@ def parse_limits(text: str) -> GoodputLimits:
 
 
 # ---- a replica -----------------------------------------------------------------------------------------
+
+
+def parse_host_cache(text: str | None, field: str = "--host-cache") -> HostCache | None:
+    """A tier in host memory as typed: its size and what a replica loads from it, such as 200GB:25GB/s."""
+    from ullage.memory.settings import HostCache
+
+    if text is None:
+        return None
+    size, has_link, link = text.partition(":")
+    if not has_link:
+        raise InputError(
+            field=field,
+            value=text,
+            problem="does not say how fast a replica loads from it, which decides what a hit costs",
+            fix="Give BYTES:BANDWIDTH, for example 200GB:25GB/s.",
+        )
+    size_bytes = parse_bytes(size, field)
+    assert size_bytes is not None
+    return HostCache(size_bytes=size_bytes, bandwidth_bytes_per_s=parse(link, BANDWIDTH, field=field))
 
 
 def parse_speculation(text: str | None, load: Callable[[str], Model], *, as_of: datetime.date) -> Speculation | None:

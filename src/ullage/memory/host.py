@@ -1,7 +1,8 @@
 """The second budget: host memory that one replica takes on its machine.
 
 Weights pass through the host's page cache while they are loaded; the cache gives way when memory is short, at the
-price of a slow start. Processes and offloaded weights and keys do not give way: the host must hold them.
+price of a slow start. Processes, offloaded weights and keys and the prefix cache's tier here do not give way: the host
+must hold them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ullage.evidence import Evidence, Figure
 from ullage.facts.model import Model
 from ullage.memory.assumed import HOST_PROCESS
 from ullage.memory.parameters import weight_lines
-from ullage.memory.settings import RuntimeSettings, whole
+from ullage.memory.settings import HostCache, RuntimeSettings, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,12 @@ class HostLine:
 
 @dataclass(frozen=True, kw_only=True)
 class HostBudget:
-    """Host memory of one replica. `host_bytes` is what the machine has for it, None where it is not stated."""
+    """Host memory of one replica. `cached_kv_tokens` are what its tier of the prefix cache holds. `host_bytes` is what
+    the machine has for it, None where it is not stated."""
 
     lines: tuple[HostLine, ...]
     offloaded_kv_tokens: int
+    cached_kv_tokens: int
     host_bytes: int | None
 
     @property
@@ -81,9 +84,31 @@ def host_budget(
     for label, each_bytes in offloads:
         if each_bytes:
             lines.append(_offload_line(label, each_bytes, devices, settings))
+    cache = settings.host_cache
+    if cache is not None:
+        lines.append(HostLine(label="prefix cache", figure=_cache_figure(cache, settings), gives_way=False))
     tokens = int(settings.kv_offload_bytes / kv_bytes_per_token) if kv_bytes_per_token else 0
+    replica_bytes = replica_token_bytes(settings, kv_bytes_per_token)
     return HostBudget(
-        lines=tuple(lines), offloaded_kv_tokens=tokens * settings.sharding.dp_attention, host_bytes=host_bytes
+        lines=tuple(lines),
+        offloaded_kv_tokens=tokens * settings.sharding.dp_attention,
+        cached_kv_tokens=int(cache.size_bytes / replica_bytes) if cache is not None and replica_bytes else 0,
+        host_bytes=host_bytes,
+    )
+
+
+def replica_token_bytes(settings: RuntimeSettings, kv_bytes_per_token: float) -> float:
+    """What a token takes over all devices that keep a part of it; each stores and loads its own part."""
+    return kv_bytes_per_token * settings.sharding.devices / settings.sharding.dp_attention
+
+
+def _cache_figure(cache: HostCache, settings: RuntimeSettings) -> Figure:
+    return Figure(
+        name="host.prefix_cache_bytes",
+        value=cache.size_bytes,
+        unit="bytes",
+        formula="as stated for a replica",
+        inputs=(settings.stated("host cache", cache.size_bytes, "bytes"),),
     )
 
 

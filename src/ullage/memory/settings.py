@@ -44,6 +44,24 @@ PREFIX_ROUTERS = ("sticky", "prefix_aware")
 
 
 @dataclass(frozen=True, kw_only=True)
+class HostCache:
+    """The prefix cache's tier in a replica's host memory: its size, and how fast the replica loads from it."""
+
+    size_bytes: int
+    bandwidth_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        _require_count("host cache", self.size_bytes, _MOST_BYTES, "bytes")
+        if not 0.0 < self.bandwidth_bytes_per_s < math.inf:
+            raise InputError(
+                field="host cache",
+                value=self.bandwidth_bytes_per_s,
+                problem="is not loaded from at a bandwidth above 0",
+                fix="Give what a replica loads from host memory, for example 25GB/s.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RuntimeSettings:
     """How an engine is started. None leaves a value to the engine's default for its version and device, and the
     engine itself to its log, or to vLLM.
@@ -51,7 +69,9 @@ class RuntimeSettings:
     `step_tokens` are the tokens one step may compute (vLLM's max_num_batched_tokens, SGLang's
     chunked_prefill_size). `kv_pool_bytes` sizes the cache outright, in place of a fraction. Offloaded bytes are of
     one device. `prefix_cache` says whether hits are as stated, simulated, or none; `router` is what gives requests to
-    replicas, with knowledge that is renewed every `router_refresh_s`. `poll_steps` are the decode steps between two
+    replicas, with knowledge that is renewed every `router_refresh_s`. `host_cache` is the tier of the prefix cache in
+    host memory, where there is one; `between_turns` is what becomes of a session's KV until its next turn, which then
+    comes after the answer and not when the traffic says. `poll_steps` are the decode steps between two
     looks for new requests (SGLang's scheduler_recv_interval), `batch_wait_steps` those that a request waits for others
     to be let in with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `capacity_policy` is what must fit
     before a request is let in, `conservativeness` SGLang's schedule_conservativeness, and `output_limit_tokens` the
@@ -84,6 +104,8 @@ class RuntimeSettings:
     prefix_cache: str | None = None
     router: str | None = None
     router_refresh_s: float = 0.0
+    host_cache: HostCache | None = None
+    between_turns: str | None = None
     weight_offload_bytes: int = 0
     kv_offload_bytes: int = 0
     logged: Mapping[str, Source] = field(default_factory=dict)
@@ -106,8 +128,10 @@ class RuntimeSettings:
 
     @property
     def simulates_prefixes(self) -> bool:
-        """Whether each replica's prefix cache is simulated: asked for, or because the router goes by what is in it."""
-        return self.prefix_cache == SIMULATED or (self.prefix_cache is None and self.router in PREFIX_ROUTERS)
+        """Whether each replica's prefix cache is simulated: asked for, or because the router goes by what is in it,
+        because it has a second tier, or because of what becomes of it between turns."""
+        follows = self.router in PREFIX_ROUTERS or self.host_cache is not None or self.between_turns is not None
+        return self.prefix_cache == SIMULATED or (self.prefix_cache is None and follows)
 
     @property
     def loads_mtp(self) -> bool:

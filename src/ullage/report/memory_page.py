@@ -167,6 +167,8 @@ def _host_text(host: HostBudget) -> Text:
     )
     if host.offloaded_kv_tokens:
         text += f" The offloaded cache keeps {host.offloaded_kv_tokens:,} tokens more."
+    if host.cached_kv_tokens:
+        text += f" The prefix cache keeps {host.cached_kv_tokens:,} tokens there."
     return Text(text)
 
 

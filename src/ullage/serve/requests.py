@@ -352,6 +352,13 @@ class SimulateRequest(PlanRequest, ReplicaRequest):
     routing: Text = "least_outstanding"
     router_refresh: Text | None = None
     prefix_cache: Text | None = None
+    host_cache: Annotated[
+        Text | None, Field(description="Prefix cache in a replica's host memory, such as 200GB:25GB/s.")
+    ] = None
+    between_turns: Annotated[
+        Text | None,
+        Field(description="Turns come after answers; KV until then: cached, kept, offloaded or dropped."),
+    ] = None
     queue_limit: Annotated[int | None, Field(ge=0, le=10_000_000)] = None
     timeout: Text | None = None
     rate: Text | None = None

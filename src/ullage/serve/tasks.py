@@ -386,6 +386,7 @@ def _simulate(asked: Asked) -> Any:
         **asked.some("model", "device", "engine", "tp", "pp", "ep", "dp_attention", "max_sequences"),
         output_limit_tokens=parse_tokens(given["max_output"], "max_output"),
         **asked.some("engine_version", "kv_dtype", "kv_tokens", "speculation", "poll_steps", "batch_wait_steps"),
+        **asked.some("host_cache"),
         **asked.some("capacity_policy"),
     )
     load = LoadChoice(
@@ -405,6 +406,7 @@ def _simulate(asked: Asked) -> Any:
         timeout_s=parse_duration(given["timeout"], "timeout"),
         refresh_s=parse_duration(given["router_refresh"], "router_refresh") or 0.0,
         prefix_cache=given["prefix_cache"],
+        between_turns=given["between_turns"],
     )
     apart = asked.some("prefill", "transfer")
     verb = partial(verbs.simulate, load, replica=replica, pool=pool, **apart)

@@ -18,10 +18,11 @@ from ullage.errors import InternalError, unknown_name
 from ullage.memory.settings import OFF, PREFIX_CACHES, PREFIX_ROUTERS, SIMULATED
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
-from ullage.service.trial.mix import known_sessions, simulated_class, simulated_prefixes
+from ullage.service.trial.mix import SessionTurns, known_sessions, simulated_class, simulated_prefixes
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import play
-from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS, Fleet
+from ullage.simulate.engine import Engine
+from ullage.simulate.fleet import BETWEEN_TURNS, DEFAULT_ROUTER, ROUTINGS, Fleet
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.load import OpenLoop, Requests
 from ullage.simulate.outcome import Counts, GroupOutcome, Outcome, Series
@@ -40,7 +41,9 @@ class ServedPool:
     `replicas` is None where it is left to who knows the traffic: as many as it needs, or one. `waiting_requests` bounds
     the queue of a replica, `timeout_s` is when a client gives up; None is never. The router's knowledge is renewed
     every `refresh_s`. `prefix_cache` says whether hits are as stated, found by simulated caches, or none; left out,
-    they are simulated where the traffic says which prompt begins like which, or where the router goes by it.
+    they are simulated where the traffic says which prompt begins like which, where the router goes by it, or where a
+    replica has a tier in host memory. With `between_turns` a session's next turn comes after the answer to the one
+    before, and this is what becomes of its KV until then.
     """
 
     replicas: int | None = None
@@ -49,12 +52,15 @@ class ServedPool:
     timeout_s: float | None = None
     refresh_s: float = 0.0
     prefix_cache: str | None = None
+    between_turns: str | None = None
 
     def __post_init__(self) -> None:
         if self.routing not in ROUTINGS:
             raise unknown_name(field="--routing", name=self.routing, known=ROUTINGS)
         if self.prefix_cache is not None and self.prefix_cache not in PREFIX_CACHES:
             raise unknown_name(field="--prefix-cache", name=self.prefix_cache, known=PREFIX_CACHES)
+        if self.between_turns is not None and self.between_turns not in BETWEEN_TURNS:
+            raise unknown_name(field="--between-turns", name=self.between_turns, known=BETWEEN_TURNS)
 
     @property
     def count(self) -> int:
@@ -64,12 +70,13 @@ class ServedPool:
     def is_plain(self) -> bool:
         """Nobody is refused and nobody gives up earlier than the plan says."""
         plain = self.waiting_requests is None and self.timeout_s is None and self.prefix_cache is None
-        return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0
+        return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0 and self.between_turns is None
 
-    def simulates_prefixes(self, stream: Stream) -> bool:
+    def simulates_prefixes(self, stream: Stream, engine: Engine) -> bool:
         if self.prefix_cache is not None:
             return self.prefix_cache == SIMULATED
-        return stream.parent is not None or self.routing in PREFIX_ROUTERS
+        follows = self.routing in PREFIX_ROUTERS or engine.host_blocks > 0 or self.between_turns is not None
+        return stream.parent is not None or follows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,13 +140,15 @@ class PrefixUse:
     """What prefix caches did. Without simulated caches hits are as stated, and blocks are not known.
 
     `share` is of prompt tokens of requests that completed, `blocks_fraction` the most blocks that requests held on any
-    replica at once, shared ones counted once.
+    replica at once, shared ones counted once. `loaded_fraction` is of the tokens that were found, those that came from
+    host memory.
     """
 
     is_simulated: bool
     share_fraction: float
     blocks_fraction: float | None
     evicted_blocks: int | None
+    loaded_fraction: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +205,7 @@ def serve(
     """
     engine = replica.engine
     slo_class = {each.name: each for each in classes}
-    finds = pool.simulates_prefixes(stream)
+    finds = pool.simulates_prefixes(stream, engine)
     served = stream.served_by_cache(-1.0 if pool.prefix_cache == OFF else engine.kv_tokens / BLOCK_TOKENS)
     own = [slo_class.get(name) or RequestClass(name=name, slos=()) for name in stream.class_names]
     load = OpenLoop(
@@ -206,6 +215,7 @@ def serve(
             cached_tokens=None if finds else np.minimum(served.cached_tokens, served.prompt_tokens - 1),
             prefixes=simulated_prefixes(stream) if finds else None,
             session_of=known_sessions(stream) if finds else None,
+            turns=None if pool.between_turns is None else SessionTurns.on(engine, pool.between_turns).of(served),
             classes=tuple(replace(simulated_class(each), total_timeout_s=pool.timeout_s) for each in own),
             class_of=served.class_index,
         ),
@@ -247,7 +257,7 @@ def _read(
         busy_fraction=min(1.0, _mean(series.utilisation[came])),
         preemptions=total.preemptions,
         recomputed_tokens=total.recomputed_tokens,
-        hits=_hits(outcome, kv_blocks=replica.engine.kv_blocks, is_simulated=pool.simulates_prefixes(stream)),
+        hits=_hits(outcome, replica.engine, is_simulated=pool.simulates_prefixes(stream, replica.engine)),
         peak=peak,
         laws=_laws(stream, total, peak),
         drift=_drift(series, stream),
@@ -258,13 +268,15 @@ def _read(
     return served
 
 
-def _hits(outcome: Outcome, *, kv_blocks: int, is_simulated: bool) -> PrefixUse:
+def _hits(outcome: Outcome, engine: Engine, *, is_simulated: bool) -> PrefixUse:
     total = outcome.total
+    loaded = sum(each.loaded_blocks for each in outcome.replicas) * engine.block_tokens
     return PrefixUse(
         is_simulated=is_simulated,
         share_fraction=total.cached_tokens / total.prompt_tokens if total.prompt_tokens else 0.0,
-        blocks_fraction=max(each.peak_blocks for each in outcome.replicas) / kv_blocks if is_simulated else None,
+        blocks_fraction=max(each.peak_blocks for each in outcome.replicas) / engine.kv_blocks if is_simulated else None,
         evicted_blocks=sum(each.evicted_blocks for each in outcome.replicas) if is_simulated else None,
+        loaded_fraction=loaded / max(1, total.cached_tokens) if is_simulated and engine.host_blocks else None,
     )
 
 

@@ -15,6 +15,7 @@ from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.facts.efficiency import efficiencies
 from ullage.memory.budget import MemoryBudget
+from ullage.memory.host import replica_token_bytes
 from ullage.memory.settings import OFF, RuntimeSettings, whole
 from ullage.service.calibration.replay import CROWD_FRACTION, polling_s
 from ullage.service.curve.curve import ServiceCurve, replica_curve
@@ -27,7 +28,7 @@ from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.service.trial.bases import Bases, bases_of
-from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.mix import MixLoad, SessionTurns
 from ullage.service.trial.trial import NOMINAL, Trial
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import DEFAULT_ROUTER
@@ -66,6 +67,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
     # The scheduler counts in blocks of a power of two; layouts of hybrids are not, and lose less than a block by it.
     alone_s, each_s = polling_s(step, whole(runtime.poll_steps), runtime.settings.batch_wait_steps or 0)
     block = memory.kv_block_tokens if memory.kv_block_tokens.bit_count() == 1 else BLOCK_TOKENS
+    host = runtime.settings.host_cache
+    block_bytes = block * replica_token_bytes(runtime.settings, memory.stored_bytes_per_token)
     return Replica(
         engine=Engine(
             step=step.table(max_sequences=sequences, budget_tokens=budget, kv_tokens=memory.kv_tokens),
@@ -77,6 +80,8 @@ def replica_of(step: StepModel, memory: MemoryBudget) -> Replica:
             crowd_overhead_s=CROWD_FRACTION * step.request_overhead_s + each_s,
             tokens_per_step=1.0 if given is None else given.rate_tokens,
             step_positions=1 if given is None else given.positions,
+            host_blocks=memory.host.cached_kv_tokens // block,
+            host_block_s=0.0 if host is None else block_bytes / host.bandwidth_bytes_per_s,
             capacity=capacity_of(runtime),
         ),
         devices=runtime.sharding.devices,
@@ -129,7 +134,8 @@ def mix_of(
 
     A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic of the
     service: a router that sends sessions back to their replica does better than this. Where the pool's `settings` have
-    prefix caches simulated, hits are what those find.
+    prefix caches simulated, hits are what those find, and where they say what becomes of KV between turns, turns come
+    after answers.
     """
     return MixLoad(
         model=demand.busy_model,
@@ -138,6 +144,9 @@ def mix_of(
         if settings is not None and settings.prefix_cache == OFF
         else replica.engine.kv_tokens / BLOCK_TOKENS,
         chains=settings is not None and settings.simulates_prefixes,
+        turns=None
+        if settings is None or settings.between_turns is None
+        else SessionTurns.on(replica.engine, settings.between_turns),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.simulate.engine import CapacityPolicy, Engine, StepTable
 from ullage.simulate.fleet import Autoscaler, Fleet, FleetEvent, RouterGuard, Signals, failure_events
-from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Prefixes, Requests, Retry, poisson
+from ullage.simulate.load import ClosedLoop, Load, LoadClass, OpenLoop, Prefixes, Requests, Retry, Turns, poisson
 
 if TYPE_CHECKING:
     from ullage.simulate.outcome import Outcome
@@ -34,6 +34,7 @@ __all__ = [
     "RouterGuard",
     "Signals",
     "StepTable",
+    "Turns",
     "failure_events",
     "poisson",
     "simulate",

@@ -32,6 +32,7 @@ from ullage.simulate.problem import (
     RouterArrays,
     SignalKind,
 )
+from ullage.simulate.turns import with_turns
 
 _NO_LIMIT = 2**40
 # SGLang's SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION.
@@ -74,7 +75,7 @@ def compile_problem(
     decode_base, decode_slope, token_base, token_slope = _tables(tuple((e.step, e.max_sequences) for e in engines))
     event_ps, event_replica, event_kind = _events(fleet)
     ready = fleet.total_replicas if fleet.ready_replicas is None else fleet.ready_replicas
-    return Problem(
+    made = Problem(
         engines=np.array([_engine_row(each) for each in engines], np.int64),
         decode_base_ps=decode_base, decode_slope_ps=decode_slope,
         token_base_ps=token_base, token_slope_ps=token_slope,
@@ -109,6 +110,7 @@ def compile_problem(
         attribute=attribution,
         most_events=most_events,
     )  # fmt: skip
+    return made if requests.turns is None else with_turns(made, requests.turns)
 
 
 def _block_tokens(engines: Sequence[Engine]) -> int:
@@ -135,6 +137,8 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.CROWD_PS: to_ps(engine.crowd_overhead_s),
         EngineField.RATE_1024: round(engine.tokens_per_step * 1024),
         EngineField.WIDTH: engine.step_positions,
+        EngineField.HOST_ROOM: engine.host_blocks,
+        EngineField.HOST_BLOCK_PS: to_ps(engine.host_block_s),
         EngineField.POLICY: CapacityKind[engine.capacity.name.upper()],
         EngineField.CLIP_TOKENS: _CLIP_TOKENS,
     }.items():
@@ -264,6 +268,7 @@ def _client_starts(load: Load) -> Int64s:
 
 
 def _think_times(load: Load) -> Int64s:
+    """After the end of each request, before its client's next; turns have their own."""
     if isinstance(load, OpenLoop):
         return np.zeros(0, np.int64)
     think = np.broadcast_to(np.asarray(load.think_s, np.float64), (load.requests.count,))

@@ -172,6 +172,9 @@ class Engine:
     With speculation a decoding sequence computes `step_positions` positions in a step, those drafted and one, and gains
     `tokens_per_step` of them on average; `step` then holds the times of such wide steps. Acceptance is taken in
     expectation: a step brings every sequence the same whole number of tokens, and what is left of a token is carried.
+
+    `host_blocks` is a second tier of the prefix cache in host memory (0: none): blocks that the device lets go of are
+    kept there, and a prompt that begins with them has them loaded, each in `host_block_s`, in the step that admits it.
     """
 
     step: StepTable
@@ -187,6 +190,8 @@ class Engine:
     crowd_overhead_s: float = 0.0
     tokens_per_step: float = 1.0
     step_positions: int = 1
+    host_blocks: int = 0
+    host_block_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not min(self.request_overhead_s, self.crowd_overhead_s) >= 0.0:
@@ -195,6 +200,13 @@ class Engine:
                 value=(self.request_overhead_s, self.crowd_overhead_s),
                 problem="what a request spends outside the steps is not negative",
                 fix="Give 0 or more.",
+            )
+        if self.host_blocks < 0 or not self.host_block_s >= 0.0:
+            raise InputError(
+                field="engine.host_blocks",
+                value=(self.host_blocks, self.host_block_s),
+                problem="a tier in host memory has no less than no blocks, which take no less than no time to load",
+                fix="Give 0 blocks for no tier.",
             )
         for name in ("kv_blocks", "max_sequences", "budget_tokens"):
             if getattr(self, name) < 1:

@@ -14,6 +14,10 @@ ROUTINGS = (
     "round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv", "sticky", "prefix_aware",
 )  # fmt: skip
 
+BETWEEN_TURNS = ("cached", "kept", "offloaded", "dropped")
+"""What becomes of a session's KV until its next turn: it goes when others need the room, stays held, goes to host
+memory, or goes."""
+
 DEFAULT_ROUTER = "least_outstanding"
 """What most gateways do where nothing else is asked of them."""
 

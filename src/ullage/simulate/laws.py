@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ullage.errors import InternalError
@@ -23,7 +25,7 @@ def check_laws(run: KernelRun) -> None:
     sums = counters.view(np.int64).reshape(counters.size, -1).sum(axis=0)
     total = dict(zip(names, sums.tolist()[: len(names)], strict=True))
     ended = sum(total[name] for name in OUTCOMES)
-    _equal("every request issued comes to one end", int(clock["issued"]), ended)
+    _equal("every request issued comes to one end", int(clock["issued"] + clock["followed"]), ended)
     _equal("every attempt ends its request or is repeated", int(clock["attempts"]), ended + total["retried"])
     replicas = run.world.given("replicas")
     # The last token of an output is never fed back, so a completed request computed one token less than it has.
@@ -55,6 +57,20 @@ def _check_caches(run: KernelRun, replicas: np.ndarray[tuple[int, ...], np.dtype
     blocks = run.problem.engines[run.problem.replica_type, EngineField.BLOCKS]
     over = np.maximum(replicas["peak_blocks"], replicas["kept_blocks"]) > blocks
     _equal("replicas that held more blocks than they have", 0, int(over.sum()))
+    hosted = run.world.given("hosted")
+    if hosted.size:
+        _check_hosts(run, replicas, hosted, cached["blocks"])
+
+
+def _check_hosts(run: KernelRun, replicas: Any, hosted: Any, on_device: Any) -> None:
+    """A block is on the device or in host memory, once; all that went there was loaded or dropped, or is there."""
+    _equal("blocks in host memory", int(hosted["blocks"].sum()), int(replicas["host_blocks"].sum()))
+    whole = np.tile(run.problem.prefixes.size, run.problem.replicas)
+    _equal("runs with more blocks than they have", 0, int((hosted["blocks"] + on_device > whole).sum()))
+    room = run.problem.engines[run.problem.replica_type, EngineField.HOST_ROOM]
+    _equal("hosts with more blocks than they have room for", 0, int((replicas["host_blocks"] > room).sum()))
+    gone = replicas["loaded_blocks"] + replicas["dropped_blocks"] + replicas["host_blocks"]
+    _equal("blocks that came to host memory", int(replicas["hosted_blocks"].sum()), int(gone.sum()))
 
 
 def _equal(law: str, left: int, right: int) -> None:

@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.errors import InputError, InternalError
+from ullage.errors import InputError, InternalError, unknown_name
+from ullage.simulate.fleet import BETWEEN_TURNS
 from ullage.workload.parents import kept_parents
 
 PS_PER_S = 10**12
 _LONGEST_S = 9_000_000.0  # 104 days: what int64 picoseconds hold, with room for sums
+
+GOES_ON_FRACTION = 0.8
+"""Of an earlier prompt: what contains this much of it is the next turn. The rest is what block sizes round off."""
 
 Numbers = NDArray[Any]
 
@@ -126,6 +130,47 @@ class Prefixes:
         return replace(self, parent=parent[first:], shared_tokens=shared[first:])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Turns:
+    """Requests that follow others: `follows` is the number of the one before in its session (-1: none), and a request
+    comes `think_s` of its own after that one has ended, whatever became of it. `between` is one of BETWEEN_TURNS.
+    """
+
+    follows: Numbers
+    think_s: Numbers
+    between: str = "cached"
+
+    def __post_init__(self) -> None:
+        if self.between not in BETWEEN_TURNS:
+            raise unknown_name(field="turns.between", name=self.between, known=BETWEEN_TURNS)
+        later = self.follows[self.follows >= 0]
+        own = np.flatnonzero(self.follows >= 0)
+        wrong = bool((self.follows >= np.arange(self.follows.size)).any()) or np.unique(later).size < later.size
+        if self.think_s.shape != self.follows.shape or wrong or bool((self.think_s[own] < 0).any()):
+            raise InputError(
+                field="requests.turns",
+                value=self.follows.shape,
+                problem="is not an earlier request for each turn, none named twice, and a think time of 0 or more",
+                fix="Give the number of the turn before, or -1, and the seconds between.",
+            )
+
+    def beside(self, other: Turns) -> Turns:
+        later = np.where(other.follows >= 0, other.follows + self.follows.size, -1)
+        return replace(
+            self,
+            follows=np.concatenate([self.follows, later]),
+            think_s=np.concatenate([self.think_s, other.think_s]),
+        )
+
+    def part(self, rows: Numbers) -> Turns:
+        """Those of some requests; a turn whose session loses the one before comes when it came."""
+        kept = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows)
+        place = np.full(self.follows.size + 1, -1)
+        place[kept] = np.arange(kept.size)
+        follows = place[self.follows[kept]]
+        return replace(self, follows=np.where(follows < np.arange(kept.size), follows, -1), think_s=self.think_s[kept])
+
+
 REQUEST_COLUMNS = (
     "prompt_tokens", "output_tokens", "cached_tokens", "cancel_after_s", "class_of", "tenant_of", "session_of",
 )  # fmt: skip
@@ -138,6 +183,7 @@ class Requests:
     `cached_tokens` are prompt tokens whose KV is already there (a prefix hit); `cancel_after_s` is how long the
     client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`. With
     `prefixes` every replica has a prefix cache that finds its own hits; `session_of` is what a sticky router goes by.
+    With `turns` some come after the end of others, and not when the load says.
     """
 
     prompt_tokens: Numbers
@@ -150,6 +196,7 @@ class Requests:
     tenant_of: Numbers | None = None
     prefixes: Prefixes | None = None
     session_of: Numbers | None = None
+    turns: Turns | None = None
 
     def __post_init__(self) -> None:
         count = self.prompt_tokens.size
@@ -183,6 +230,13 @@ class Requests:
                 problem=f"is not one parent for each of the {count} requests, or hits are given beside it",
                 fix="Give prefixes, from which hits follow, or cached_tokens.",
             )
+        if self.turns is not None and self.turns.follows.shape != (count,):
+            raise InputError(
+                field="requests.turns",
+                value=self.turns.follows.shape,
+                problem=f"does not have one element for each of the {count} requests",
+                fix="Give -1 for a request that follows no other.",
+            )
         _require_index("class_of", self.class_of, len(self.classes))
         _require_index("tenant_of", self.tenant_of, len(self.tenants))
 
@@ -201,7 +255,9 @@ class Requests:
             # Sessions of two loads have nothing to do with each other.
             columns["session_of"][self.count :] += int(self.session_of.max()) + 1
         mine, theirs = self.prefixes, other.prefixes
-        return replace(self, **columns, prefixes=None if mine is None or theirs is None else mine.beside(theirs))
+        turns = None if self.turns is None or other.turns is None else self.turns.beside(other.turns)
+        prefixes = None if mine is None or theirs is None else mine.beside(theirs)
+        return replace(self, **columns, prefixes=prefixes, turns=turns)
 
     def without_hits(self, which: Numbers) -> Requests:
         """The same requests, those of a mask finding nothing in any cache."""
@@ -215,7 +271,12 @@ class Requests:
         columns: dict[str, Any] = {
             name: None if (own := getattr(self, name)) is None else own[rows] for name in REQUEST_COLUMNS
         }
-        return replace(self, **columns, prefixes=None if self.prefixes is None else self.prefixes.part(rows))
+        return replace(
+            self,
+            **columns,
+            prefixes=None if self.prefixes is None else self.prefixes.part(rows),
+            turns=None if self.turns is None else self.turns.part(rows),
+        )
 
 
 def _unchecked(value: Any, **changed: Any) -> Any:

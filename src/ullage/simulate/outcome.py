@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ullage.simulate.histogram import LogHistogram
 from ullage.simulate.kernel import codes
 from ullage.simulate.load import Requests
+from ullage.simulate.turns import issue_order
 from ullage.simulate.world import KernelRun
 
 PS_PER_S = 10**12
@@ -90,6 +91,7 @@ class ReplicaOutcome:
     # With a prefix cache: most blocks that requests held at once, shared ones once, and blocks that had to make room.
     peak_blocks: int = 0
     evicted_blocks: int = 0
+    loaded_blocks: int = 0
 
     @property
     def busy_s(self) -> float:
@@ -248,7 +250,7 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
         series=_series(run) if problem.sample_ps < codes.NEVER and problem.samples else None,
         gauges=_gauges(run) if problem.sample_ps < codes.NEVER and problem.gauges else None,
         controls=_controls(run) if problem.control.kind else None,
-        requests=_requests(run) if problem.keep_requests else None,
+        requests=_requests(run, requests) if problem.keep_requests else None,
     )  # fmt: skip
 
 
@@ -279,7 +281,15 @@ def _groups(run: KernelRun, requests: Requests) -> tuple[GroupOutcome, ...]:
 def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
     counts = (
         rows[name].tolist()
-        for name in ("step", "prefill_tokens", "decode_tokens", "preemptions", "peak_blocks", "evicted_blocks")
+        for name in (
+            "step",
+            "prefill_tokens",
+            "decode_tokens",
+            "preemptions",
+            "peak_blocks",
+            "evicted_blocks",
+            "loaded_blocks",
+        )
     )
     times_s = (
         (rows[name] / PS_PER_S).tolist() for name in ("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps", "on_ps")
@@ -288,10 +298,10 @@ def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
         ReplicaOutcome(
             index=index, steps=steps, prefill_tokens=prefill, decode_tokens=decode, preemptions=preemptions,
             prefill_busy_s=prefill_s, decode_busy_s=decode_s, mixed_busy_s=mixed_s, on_s=on_s,
-            peak_blocks=peak, evicted_blocks=evicted,
+            peak_blocks=peak, evicted_blocks=evicted, loaded_blocks=loaded,
         )
         for index, (
-            steps, prefill, decode, preemptions, peak, evicted, prefill_s, decode_s, mixed_s, on_s,
+            steps, prefill, decode, preemptions, peak, evicted, loaded, prefill_s, decode_s, mixed_s, on_s,
         ) in enumerate(zip(*counts, *times_s, strict=True))
     )  # fmt: skip
 
@@ -335,10 +345,11 @@ def _controls(run: KernelRun) -> Controls:
     )
 
 
-def _requests(run: KernelRun) -> RequestArrays:
+def _requests(run: KernelRun, requests: Requests) -> RequestArrays:
+    """In the order of the load; the kernel has later turns last."""
     state, world = run.state, run.world
     issued = state != codes.UNSEEN
-    return RequestArrays(
+    found = RequestArrays(
         arrival_s=np.where(issued, world.arrival_ps / PS_PER_S, np.nan),
         admitted_s=np.where(world.admitted_ps >= 0, world.admitted_ps / PS_PER_S, np.nan),
         first_token_s=np.where(world.first_ps > 0, world.first_ps / PS_PER_S, np.nan),
@@ -349,3 +360,9 @@ def _requests(run: KernelRun) -> RequestArrays:
         output_tokens=run.emitted.copy(),
         preemptions=world.preemptions.copy(),
     )
+    if requests.turns is None:
+        return found
+    order = issue_order(requests.turns)
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    return replace(found, **{each.name: getattr(found, each.name)[place] for each in fields(RequestArrays)})

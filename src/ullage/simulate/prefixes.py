@@ -9,13 +9,11 @@ import numpy as np
 from ullage.errors import InputError
 from ullage.simulate.kernel.arithmetic import chances32
 from ullage.simulate.kernel.codes import HOME_STREAM
-from ullage.simulate.load import Prefixes, Requests
+from ullage.simulate.load import GOES_ON_FRACTION, Prefixes, Requests
 from ullage.simulate.problem import Int32s, Int64s, PrefixTerms
 
 # What a cache knows of a run of blocks takes 24 bytes for each replica: 6 GiB at most.
 _MOST_ROWS = 1 << 28
-GOES_ON_FRACTION = 0.8
-"""Of an earlier prompt: what contains this much of it is the next turn. The rest is what block sizes round off."""
 
 
 def prefix_terms(requests: Requests, *, block_tokens: int, replicas: int, seed: int) -> PrefixTerms:

@@ -44,6 +44,8 @@ class EngineField(enum.IntEnum):
     CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
     RATE_1024 = 15  # tokens that a decoding sequence gains in a step, in 1/1024
     WIDTH = 16  # positions that it computes to gain them: what is drafted, and one
+    HOST_ROOM = 22  # blocks of the prefix cache's tier in host memory
+    HOST_BLOCK_PS = 23  # what loading one of them takes
     POLICY = 17  # what must fit before a request is let in: a code of CapacityKind
     RATIO_FIRST = 18  # SGLang's new-token ratio, in 2**-20: as it begins,
     RATIO_LEAST = 19  # the least it falls to,
@@ -92,6 +94,15 @@ class ControlKind(enum.IntEnum):
     NONE = codes.CONTROL_NONE
     RULE = codes.CONTROL_RULE
     CALLBACK = codes.CONTROL_CALLBACK
+
+
+class BetweenKind(enum.IntEnum):
+    """What becomes of a session's KV between its turns."""
+
+    CACHED = codes.CACHED
+    KEPT = codes.KEPT
+    OFFLOADED = codes.OFFLOADED
+    DROPPED = codes.DROPPED
 
 
 class SignalKind(enum.IntEnum):
@@ -169,6 +180,28 @@ class PrefixTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TurnTerms:
+    """Requests that follow others; length 0 where none does.
+
+    `following` is the next turn of a request's session (-1: none), which comes `think_ps` of the request after its end.
+    Requests that follow none come first, `listed_requests` of them. `between` says what becomes of a session's blocks
+    until then; `session_nodes` are those of each session's nodes that no other has, the last of a prompt first, and
+    begin at `session_nodes_at`.
+    """
+
+    following: Int32s = field(default_factory=_none)
+    listed_requests: int = 0
+    between: BetweenKind = BetweenKind.CACHED
+    session: Int32s = field(default_factory=_none)
+    session_nodes: Int32s = field(default_factory=_none)
+    session_nodes_at: Int32s = field(default_factory=_none)
+
+    @property
+    def is_used(self) -> bool:
+        return self.following.size > 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """Everything a run depends on. Optional per-request arrays have length 0 when the feature is unused."""
 
@@ -190,11 +223,12 @@ class Problem:
 
     classes: Int64s
     group_class: Int16s
-    arrival_ps: Int64s  # open loop: sorted; closed loop: written by the run
+    arrival_ps: Int64s  # open loop: sorted, of those that follow no other; closed loop: written by the run
     prompt_tokens: Int32s
     output_tokens: Int32s
     cached_tokens: Int32s  # given; none with a prefix cache, which finds its own
     prefixes: PrefixTerms = field(default_factory=PrefixTerms)
+    turns: TurnTerms = field(default_factory=TurnTerms)
     home: Int32s = field(default_factory=_none)  # a sticky router sends equal ones to one replica
     group: Int16s
     cancel_after_ps: Int64s
@@ -218,6 +252,11 @@ class Problem:
     @property
     def requests(self) -> int:
         return int(self.prompt_tokens.size)
+
+    @property
+    def listed(self) -> int:
+        """Requests that follow no other."""
+        return self.turns.listed_requests if self.turns.is_used else self.requests
 
     @property
     def replicas(self) -> int:

@@ -65,7 +65,8 @@ class KernelRun:
     def is_over(self) -> bool:
         """Whether every request has been issued and has come to its end."""
         clock = self.world.plain_clock
-        return bool(clock["issued"] == self.problem.requests and clock["outstanding"] == 0 and clock["in_backoff"] == 0)
+        left = int(clock["outstanding"]) + int(clock["in_backoff"]) + int(clock["thinking"])
+        return bool(clock["issued"] == self.problem.listed and left == 0)
 
     def finish(self, callback: Callback | None = None) -> KernelRun:
         """Runs to the end or the horizon and closes the books."""
@@ -154,7 +155,7 @@ def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun
 def _make_world(problem: Problem) -> World:
     """Makes and fills the arrays; a feature that is not used takes no room."""
     arena = _Arena()
-    requests, replicas, prefixes = problem.requests, problem.replicas, problem.prefixes
+    requests, replicas, prefixes, turns = problem.requests, problem.replicas, problem.prefixes, problem.turns
     classes, groups = problem.classes.shape[0], problem.group_class.size
     slots = int(problem.engines[:, EngineField.MAX_SEQUENCES].max())
     block = 1 << int(problem.engines[:, EngineField.BLOCK_SHIFT].max())
@@ -172,21 +173,24 @@ def _make_world(problem: Problem) -> World:
     # At least a picosecond, as in the reference: an arrival must not follow from a boundary at its own time.
     think_ps = np.maximum(1, problem.think_ps)
     segments, engines = _tables(arena, problem)
-    timers = _timers(arena, problem, used=retries or cancels or problem.closed)
+    timers = _timers(arena, problem, used=retries or cancels or problem.closed or turns.is_used)
     has_samples, has_gauges = (problem.sample_ps < codes.NEVER and each for each in (problem.samples, problem.gauges))
     samples = arena.records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
     gauges = arena.records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
     controls = arena.records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
-    cached = arena.records(state.CacheRow, replicas * problem.prefixes.size.size)
+    cached = arena.records(state.CacheRow, replicas * prefixes.size.size)
+    hosted = arena.records(state.HostRow, cached.size if _has_host(problem) else 0)
     replica_rows = _replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels)
-    _warm(problem, replica_rows, cached)
+    _warm(problem, replica_rows, cached, hosted)
     due_ps, load = arena.numbers(_INT64, leaves, codes.NEVER), arena.numbers(_INT64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
     ready = np.flatnonzero(problem.ready_at_start)
     return World(
         arena.addresses,
-        **_terms(problem),
-        request_count=requests, replica_count=replicas, class_count=classes, group_count=groups,
+        **_terms(problem), **_sessions(arena, problem),
+        nodes=_nodes(arena, problem), cached=cached, hosted=hosted,
+        request_count=requests, listed_count=problem.listed, replica_count=replicas, class_count=classes,
+        group_count=groups,
         event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
         timer_room=timers.size, sample_room=samples.size, gauge_room=gauges.size, control_room=controls.size,
         has_samples=int(has_samples), has_gauges=int(has_gauges), start_delay_count=problem.start_delays_ps.size,
@@ -208,15 +212,11 @@ def _make_world(problem: Problem) -> World:
         pending=arena.numbers(_INT32, replicas * slots), phases=arena.numbers(_INT32, replicas * block),
         queues=arena.records(state.QueueRow, replicas * levels, head=-1, tail=-1),
         class_decodes=arena.numbers(_INT32, replicas * classes),
-        nodes=_nodes(arena, problem), cached=cached,
         requests=arena.records(state.RequestRow, requests),
-        arrival_ps=(arena.numbers(_INT64, requests, codes.NEVER) if problem.closed
-                    else _own(problem.arrival_ps, np.int64)),
+        arrival_ps=_arrivals(arena, problem),
         prompt_tokens=_own(problem.prompt_tokens, np.int32), output_tokens=_own(problem.output_tokens, np.int32),
         cached_tokens=(arena.numbers(_INT32, requests) if prefixes.is_used
                        else _own(problem.cached_tokens, np.int32)),
-        prompt_node=_own(prefixes.prompt, np.int32), answer_node=_own(prefixes.answer, np.int32),
-        held_blocks=arena.numbers(_INT32, prefixes.prompt.size), home=_own(problem.home, np.int32),
         group=_own(problem.group if groups > 1 else problem.group[:0], np.int32),
         cancel_after_ps=_own(problem.cancel_after_ps, np.int64), think_ps=_own(think_ps, np.int64),
         client=arena.numbers(_INT32, requests if problem.closed else 0),
@@ -235,6 +235,10 @@ def _make_world(problem: Problem) -> World:
 
 def _has_speculation(problem: Problem) -> bool:
     return bool((problem.engines[:, EngineField.WIDTH] > 1).any())
+
+
+def _has_host(problem: Problem) -> bool:
+    return problem.prefixes.is_used and bool(problem.engines[:, EngineField.HOST_ROOM].any())
 
 
 def _clips(problem: Problem) -> int:
@@ -267,8 +271,11 @@ def _terms(problem: Problem) -> dict[str, int]:
         "measure_from_ps": problem.measure_from_ps, "measure_until_ps": problem.measure_until_ps,
         "sample_period_ps": problem.sample_ps, "is_closed": problem.closed,
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
-        "has_prefix": problem.prefixes.is_used, "has_outside": _has_outside(problem),
-        "has_speculation": _has_speculation(problem), "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),
+        "has_prefix": problem.prefixes.is_used, "has_host": _has_host(problem), "has_outside": _has_outside(problem),
+        "has_speculation": _has_speculation(problem),
+        "has_turns": problem.turns.is_used,
+        "between": problem.turns.between if problem.prefixes.is_used else codes.CACHED,
+        "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),
         "clips": _clips(problem),
         "has_histograms": problem.histograms, "keep_requests": problem.keep_requests, "attribute": problem.attribute,
     }  # fmt: skip
@@ -295,9 +302,34 @@ def _replicas(arena: _Arena, problem: Problem, *, slots: int, wheel: int, block:
         state=np.where(problem.ready_at_start, codes.READY, codes.OFF),
         free=index * slots, pending_at=index * slots, wheel_at=index * wheel, bits_at=index * (wheel >> 5),
         phases_at=index * block, queues_at=index * levels, class_decodes_at=index * problem.classes.shape[0],
-        cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1,
+        cached_at=index * problem.prefixes.size.size, oldest=-1, newest=-1, changed=-1, host_oldest=-1, host_newest=-1,
+        parked_oldest=-1, parked_newest=-1,
         ratio=problem.engines[problem.replica_type, EngineField.RATIO_FIRST], refused_at=-1,
     )  # fmt: skip
+
+
+def _sessions(arena: _Arena, problem: Problem) -> dict[str, Any]:
+    """What prompts begin with, who follows whom, and what is held for those to come."""
+    prefixes, turns = problem.prefixes, problem.turns
+    parked = problem.requests if turns.between == codes.KEPT and prefixes.is_used else 0
+    given = {
+        "prompt_node": prefixes.prompt, "answer_node": prefixes.answer, "home": problem.home,
+        "next_turn": turns.following, "session": turns.session,
+        "session_nodes": turns.session_nodes, "session_nodes_at": turns.session_nodes_at,
+    }  # fmt: skip
+    names = ("parked_at", "parked_node", "parked_before", "parked_after")
+    made = {name: _own(each, np.int32) for name, each in given.items()}
+    made |= {name: arena.numbers(_INT32, parked) for name in names}
+    return made | {"held_blocks": arena.numbers(_INT32, prefixes.prompt.size)}
+
+
+def _arrivals(arena: _Arena, problem: Problem) -> Any:
+    """When requests come, where that is known; the run writes the rest."""
+    if not problem.closed and not problem.turns.is_used:
+        return _own(problem.arrival_ps, np.int64)
+    made = arena.numbers(_INT64, problem.requests, codes.NEVER)
+    made[: problem.arrival_ps.size] = problem.arrival_ps
+    return made
 
 
 def _nodes(arena: _Arena, problem: Problem) -> Any:
@@ -305,26 +337,42 @@ def _nodes(arena: _Arena, problem: Problem) -> Any:
     return arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
 
 
-def _warm(problem: Problem, rows: Any, cached: Any) -> None:
-    """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all."""
+def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any) -> None:
+    """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all.
+
+    What is older is in host memory, as far as that goes.
+    """
     given = problem.prefixes
     places = (given.warm_chance * problem.replicas) >> 32
     for replica in np.unique(places).tolist():
-        blocks = int(problem.engines[problem.replica_type[replica], EngineField.BLOCKS])
+        engine, row = problem.engines[problem.replica_type[replica]], rows[replica]
         own = given.warm[places == replica]
-        total = np.cumsum(given.size[own][::-1])
-        kept = own[own.size - int(np.searchsorted(total, blocks, side="right")) :].astype(np.int64)
-        if kept.size == 0:
-            continue
-        at = replica * given.size.size + kept
-        cached["blocks"][at] = given.size[kept]
-        cached["before"][at] = np.concatenate([[-1], kept[:-1]])
-        cached["after"][at] = np.concatenate([kept[1:], [-1]])
-        # A router that looks now and then has seen none of it yet.
-        cached["changed"][at] = cached["after"][at] + 2
-        row = rows[replica]
-        row["oldest"], row["newest"], row["kept_blocks"] = kept[0], kept[-1], given.size[kept].sum()
-        row["changed"] = kept[0]
+        older, kept = _fitting(given.size, own, int(engine[EngineField.BLOCKS]))
+        _, aside = _fitting(given.size, older, int(engine[EngineField.HOST_ROOM]) if hosted.size else 0)
+        for names, there, nodes in (
+            (("oldest", "newest", "kept_blocks"), cached, kept),
+            (("host_oldest", "host_newest", "host_blocks"), hosted, aside),
+        ):
+            if nodes.size == 0:
+                continue
+            at = replica * given.size.size + nodes
+            there["blocks"][at] = given.size[nodes]
+            there["before"][at] = np.concatenate([[-1], nodes[:-1]])
+            there["after"][at] = np.concatenate([nodes[1:], [-1]])
+            for name, value in zip(names, (nodes[0], nodes[-1], given.size[nodes].sum()), strict=True):
+                row[name] = value
+        row["hosted_blocks"] = row["host_blocks"]
+        both = np.concatenate([aside, kept])
+        if both.size:
+            # A router that looks now and then has seen none of it yet.
+            cached["changed"][replica * given.size.size + both] = np.concatenate([both[1:], [-1]]) + 2
+            row["changed"] = both[0]
+
+
+def _fitting(size: Any, nodes: Any, blocks: int) -> tuple[Any, Any]:
+    """Nodes in order of use, in two: those that do not fit into so many blocks, and the latest, which do."""
+    first = nodes.size - int(np.searchsorted(np.cumsum(size[nodes][::-1]), blocks, side="right"))
+    return nodes[:first], nodes[first:].astype(np.int64)
 
 
 def _slots(arena: _Arena, replicas: int, slots: int) -> Any:

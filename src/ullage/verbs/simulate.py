@@ -148,6 +148,16 @@ class Simulated(VerbAnswer):
                 f"requests held {hits.blocks_fraction:.0%} of a replica's blocks at most, shared ones once. "
                 f"{self.prefixes}"
             )
+        if self.pool.between_turns is not None:
+            found.append(
+                "Later turns of a session come after the answer to the one before: as long after it as the traffic has "
+                "them after that one's arrival, less what an idle replica takes to answer."
+            )
+        if hits.loaded_fraction is not None:
+            found.append(
+                f"{hits.loaded_fraction:.1%} of what was found came from host memory, loaded in the step that admitted "
+                "its request."
+            )
         if self.left_out_count:
             found.append(f"{self.left_out_count:,} requests of the trace have no time or no length, and were left out.")
         oversize = sum(each.counts.oversize for each in self.served.classes)

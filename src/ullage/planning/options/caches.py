@@ -1,4 +1,4 @@
-"""Caches and routers of a pool as options: what a router that goes by prefixes would do to the pool as it is.
+"""Caches and routers of a pool as options: what finds more of the prompts that begin like earlier ones.
 
 Hits as stated cost nothing to find, wherever a request goes; beside them nothing that helps to find them could ever
 pay. So these are no candidates of the ranking: both sides of the comparison have caches that are simulated, block by
@@ -12,23 +12,39 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.errors import Rejection
-from ullage.memory.settings import OFF, SIMULATED, RuntimeSettings
+from ullage.memory.settings import OFF, SIMULATED, HostCache, RuntimeSettings
 from ullage.planning.options.candidates import Candidate
 from ullage.planning.options.ranking import Ranked
 from ullage.planning.options.screen import OptionRequest, fit_of
+from ullage.planning.options.settings import HOST_CACHE_BYTES, HOST_LINK_BYTES_PER_S
 from ullage.planning.options.trial import CandidateResult, CandidateTrial
 from ullage.planning.spec import PoolSpec
 from ullage.service.trial.decide import Effort
 
 BESIDE = "caches simulated"
 PREFIX_AWARE = "prefix-aware routing"
+HOST_CACHE = f"host cache of {HOST_CACHE_BYTES / 1e9:.0f} GB a replica"
+_ROUTER_FIRST = (
+    "Measure first: the share of prompt tokens that your engines find cached behind the router you have (vLLM: "
+    "prefix_cache_hits / prefix_cache_queries), and replay a trace with block hashes (ullage simulate --routing "
+    "prefix_aware)."
+)
+_HOST_FIRST = (
+    f"Blocks are loaded at {HOST_LINK_BYTES_PER_S / 1e9:.0f} GB/s a device, which is assumed, in the step that admits "
+    "their request. The host memory itself is not on the bill: check that machines have it free. Measure first: the "
+    "share of prompt tokens found with it, and how long a load takes (ullage simulate --host-cache)."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheOption:
-    """One change beside the pool as it is, both with simulated caches; `stated_replicas` is the plan's own number."""
+    """One change beside the pool as it is, both with simulated caches; `stated_replicas` is the plan's own number.
+
+    `measure_first` is what it rests on and what would settle it, in words.
+    """
 
     name: str
+    measure_first: str
     beside: CandidateResult
     run: CandidateResult
     stated_replicas: int | None
@@ -39,8 +55,11 @@ class CacheOption:
 
     @property
     def pays(self) -> bool:
-        """Whether it is cheaper whatever the undecided numbers of replicas turn out to be."""
-        return self.run.score.high < self.beside.score.low
+        """Whether it is cheaper whatever the undecided numbers of replicas turn out to be.
+
+        A score that is better by less than a replica is a rounding of what is paid for.
+        """
+        return self.run.score.high < self.beside.score.low and self.run.replicas < self.beside.replicas
 
     @property
     def note(self) -> str:
@@ -51,9 +70,7 @@ class CacheOption:
         becomes = f"{self.run.replicas} replicas, {self.run.paid_devices} devices, {self.change_fraction:+.0%}"
         return (
             f"{self.name}: {was} -> {becomes} ({self.run.evidence}); it {verdict} at this load.{stated} Which prompt "
-            "begins like which is assumed from sessions, reuse distances and classes. Measure first: the share of "
-            "prompt tokens that your engines find cached behind the router you have (vLLM: prefix_cache_hits / "
-            "prefix_cache_queries), and replay a trace with block hashes (ullage simulate --routing prefix_aware)."
+            f"begins like which is assumed from sessions, reuse distances and classes. {self.measure_first}"
         )
 
 
@@ -75,24 +92,36 @@ def cache_options(
     if isinstance(beside, Rejection):
         return (beside,)
     found: list[CacheOption | Rejection] = []
-    for name, settings in changes.items():
+    for name, (settings, first) in changes.items():
         run = _measured(name, settings, pool, asked, effort, beside.steady_replicas, map)
         is_stated = own is not None and pool.settings.prefix_cache != SIMULATED
         found.append(
             run
             if isinstance(run, Rejection)
             else CacheOption(
-                name=name, beside=beside, run=run, stated_replicas=own.replicas if own and is_stated else None
+                name=name,
+                measure_first=first,
+                beside=beside,
+                run=run,
+                stated_replicas=own.replicas if own and is_stated else None,
             )
         )
     return tuple(found)
 
 
-def cache_changes(given: RuntimeSettings) -> dict[str, RuntimeSettings]:
-    """By name, the settings with one thing changed; their steps are the pool's, so what was measured of them holds."""
-    if given.prefix_cache == OFF or given.router == "prefix_aware":
+def cache_changes(given: RuntimeSettings) -> dict[str, tuple[RuntimeSettings, str]]:
+    """By name, the settings with one thing changed, and what to measure first; what was measured of steps holds."""
+    if given.prefix_cache == OFF:
         return {}
-    return {PREFIX_AWARE: replace(given, router="prefix_aware", prefix_cache=SIMULATED)}
+    simulated = replace(given, prefix_cache=SIMULATED)
+    found = {}
+    if given.router != "prefix_aware":
+        found[PREFIX_AWARE] = replace(simulated, router="prefix_aware"), _ROUTER_FIRST
+    if given.host_cache is None:
+        bandwidth = HOST_LINK_BYTES_PER_S * given.sharding.devices
+        tier = HostCache(size_bytes=HOST_CACHE_BYTES, bandwidth_bytes_per_s=bandwidth)
+        found[HOST_CACHE] = replace(simulated, host_cache=tier), _HOST_FIRST
+    return found
 
 
 def _measured(

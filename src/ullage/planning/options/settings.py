@@ -19,6 +19,10 @@ USUAL_DEVICES = ("h100-sxm", "h200-sxm", "b200-sxm")
 USUAL_VENDORS = ("NVIDIA", "AMD")
 DRAFTED_TOKENS = (1, 3)
 """Drafted tokens that are tried where a model has prediction layers: what engines are usually told, few and many."""
+HOST_CACHE_BYTES = 200_000_000_000
+"""Of a replica's host memory, where keeping prefixes there is tried: machines of eight devices have one to two TB."""
+HOST_LINK_BYTES_PER_S = 25e9
+"""What a device loads from there: half of a PCIe 5.0 x16 link's 63 GB/s, less what small copies lose."""
 MOST_CANDIDATES = 256
 """More than this is a list nobody reads; the axes are better narrowed by name."""
 

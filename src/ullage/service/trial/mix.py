@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError, unknown_name
-from ullage.simulate.load import LoadClass, OpenLoop, Prefixes, Requests
+from ullage.simulate.engine import Engine
+from ullage.simulate.load import GOES_ON_FRACTION, PS_PER_S, LoadClass, OpenLoop, Prefixes, Requests, Turns
 from ullage.workload.classes import Metric, RequestClass
 from ullage.workload.definitions import TpotCount
 from ullage.workload.synthetic.model import CELL_S, HOURS_PER_WEEK, SyntheticModel, cells_in, recipe
@@ -34,11 +35,56 @@ class LoadAt(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionTurns:
+    """Sessions whose turns wait for their answers, and what becomes of their KV in between.
+
+    `prompt_token_s` and `output_token_s` are what an idle replica takes for a token, `first_s` what it takes besides.
+    """
+
+    between: str
+    first_s: float
+    prompt_token_s: float
+    output_token_s: float
+
+    @staticmethod
+    def on(engine: Engine, between: str) -> SessionTurns:
+        """Where nothing else runs a prompt takes its part of a full step, and each token of the answer a step."""
+        table = engine.step
+        place = min(engine.budget_tokens // table.token_segment_tokens, table.token_base_ps.size - 1)
+        past = engine.budget_tokens - place * table.token_segment_tokens
+        whole_ps = float(table.token_base_ps[place] + table.token_slope_ps[place] * past)
+        return SessionTurns(
+            between=between,
+            first_s=engine.request_overhead_s + float(table.decode_base_ps[0, 0]) / PS_PER_S,
+            prompt_token_s=whole_ps / engine.budget_tokens / PS_PER_S,
+            output_token_s=float(table.decode_base_ps[1, 0]) / PS_PER_S / engine.tokens_per_step,
+        )
+
+    def of(self, stream: Stream) -> Turns | None:
+        """Each turn as long after the answer before it as it was drawn to come after that one's turn, less what an idle
+        replica takes to answer: on one the turns come when the stream says. None where no session has two turns.
+        """
+        follows = turns_before(stream)
+        turn = np.flatnonzero(follows >= 0)
+        if turn.size == 0:
+            return None
+        before = follows[turn]
+        answer_s = self.first_s + (
+            stream.prompt_tokens[before] * self.prompt_token_s + stream.output_tokens[before] * self.output_token_s
+        )
+        think_s = np.zeros(stream.requests)
+        apart_s = (stream.arrival_ps[turn] - stream.arrival_ps[before]) / PS_PER_S
+        think_s[turn] = np.maximum(0.0, apart_s - answer_s)
+        return Turns(follows=follows, think_s=think_s, between=self.between)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MixLoad:
     """A synthetic model's classes, always in its own proportions, without season and growth.
 
     A prompt's cached part is taken as cached where a cache of `cache_blocks` still holds it; with `chains` every
-    replica has a prefix cache that is simulated, and prompts begin like others (workload/synthetic/prefixes.py).
+    replica has a prefix cache that is simulated, and prompts begin like others (workload/synthetic/prefixes.py). With
+    `turns` a session's next turn comes after the answer to the one before.
     Without `bursts`
     arrivals are Poisson, everything else the same. Of a mix that is part of another, `whole` are the bursts of all
     classes of that one and `places` where its own stand among them: a part meets the bursts that the whole meets.
@@ -48,6 +94,7 @@ class MixLoad:
     classes: tuple[RequestClass, ...]
     cache_blocks: float = 0.0
     chains: bool = False
+    turns: SessionTurns | None = None
     bursts: bool = True
     whole: tuple[Modulation, ...] = ()
     places: tuple[int, ...] = ()
@@ -71,7 +118,8 @@ class MixLoad:
     @cached_property
     def _hash(self) -> int:
         """Found once: a mix of fifty classes has twenty thousand values."""
-        return hash((self.model, self.classes, self.cache_blocks, self.chains, self.bursts, self.whole, self.places))
+        drawn = (self.cache_blocks, self.chains, self.turns, self.bursts, self.whole, self.places)
+        return hash((self.model, self.classes, drawn))
 
     def part(self, names: Container[str]) -> MixLoad:
         """Some of the classes, at the rates and with the bursts that they have among the others."""
@@ -206,6 +254,7 @@ class MixLoad:
                 cached_tokens=None if self.chains else np.minimum(stream.cached_tokens, stream.prompt_tokens - 1),
                 prefixes=simulated_prefixes(stream) if self.chains else None,
                 session_of=known_sessions(stream) if self.chains else None,
+                turns=None if self.turns is None else self.turns.of(stream),
                 classes=self._load_classes,
                 class_of=stream.class_index,
             ),
@@ -238,6 +287,22 @@ def simulated_prefixes(stream: Stream) -> Prefixes:
     """Which prompt of a stream begins like which, for caches that are simulated and keep answers with prompts."""
     chains = prefix_chains(stream)
     return Prefixes(parent=chains.parent, shared_tokens=chains.shared_tokens, history_tokens=chains.history_tokens)
+
+
+def turns_before(stream: Stream) -> NDArray[np.int64]:
+    """The turn before each request, or -1: by sessions, or else by which prompt goes on where another left off."""
+    follows = np.full(stream.requests, -1)
+    order = np.argsort(stream.session, kind="stable")
+    own = stream.session[order]
+    later = np.flatnonzero((own[1:] == own[:-1]) & (own[1:] != NO_SESSION)) + 1
+    follows[order[later]] = order[later - 1]
+    if later.size == 0 and stream.parent is not None and stream.shared_tokens is not None:
+        goes_on = stream.shared_tokens >= GOES_ON_FRACTION * stream.prompt_tokens[stream.parent]
+        found = np.where((stream.parent >= 0) & goes_on, stream.parent, -1)
+        # Of several that go on from one, the first is its next turn; the others begin sessions of their own.
+        _, first = np.unique(found, return_index=True)
+        follows[first] = found[first]
+    return follows
 
 
 def known_sessions(stream: Stream) -> NDArray[np.int32] | None:

@@ -51,11 +51,15 @@ def _content(load: OpenLoop) -> tuple[object, ...]:
         requests.cancel_after_s,
         requests.class_of,
         requests.tenant_of,
+        requests.session_of,
+        *(() if (own := requests.prefixes) is None else (own.parent, own.shared_tokens, own.history_tokens)),
+        *(() if (turns := requests.turns) is None else (turns.follows, turns.think_s)),
     )
     for each in arrays:
         digest.update(b"-" if each is None else np.ascontiguousarray(each).tobytes())
     classes = tuple(replace(each, name="") for each in requests.classes)
-    return digest.digest(), requests.count, classes, requests.tenants, load.retry
+    between = None if requests.turns is None else requests.turns.between
+    return digest.digest(), requests.count, classes, requests.tenants, load.retry, between
 
 
 def _renamed(known: Outcome, new_names: dict[str, str]) -> Outcome:

@@ -30,9 +30,13 @@ do not gain the same need more than the arithmetic series (`steps.floor_sum`).
 With a prefix cache (`World.has_prefix`, prefixes.py) prompts are paths in a tree of runs of blocks, and a request's hit
 is found when it is admitted. Blocks that several requests hold are taken off the sum of what requests hold, so that
 plans of many steps are as before; what they push out of the cache is settled when they end, or when a router looks.
+With a tier in host memory (`World.has_host`) it goes there, and is loaded in the step that admits a request.
 
-Seams for what this kernel does not do yet: sessions push their next turn where `call_client` pushes a client's next
-request; other engines' admission rules replace the test before `admit`.
+With turns (`World.has_turns`) a request that follows another is numbered after all that follow none, and its arrival is
+a timer that is set where the one before ends (`call_client`). What its session keeps until then is pinned like what a
+running request holds, or leaves the device (`prefixes.set_aside`).
+
+Seams for what this kernel does not do yet: other engines' admission rules replace the test before `admit`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from ullage.simulate.kernel.codes import (
     BACKOFF,
     CANCELLED,
     FAILED,
+    KEPT,
     NEVER,
     NOT_MARKED,
     OVERSIZE,
@@ -15,12 +16,14 @@ from ullage.simulate.kernel.codes import (
     RANK_CANCEL,
     RANK_CLIENT,
     RANK_DEADLINE,
+    RANK_TURN,
     SHED,
     TO_FIRST_TOKEN,
     WAITING,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.endings import end_attempt
+from ullage.simulate.kernel.prefixes import settle_cache, unpark
 from ullage.simulate.kernel.queues import is_alive, link, queue_front, queue_of, state_of
 from ullage.simulate.kernel.routing import route, show_load
 from ullage.simulate.kernel.state import ClassTerms, World
@@ -126,12 +129,24 @@ def pass_deadlines(w: World, c: int, which: int, now_ps: int) -> None:
     deadline.request = i
 
 
+@compiled
+def push_deadlines(w: World, i: int, attempt: int, now_ps: int) -> None:
+    """Deadlines that are not in order of request number, of retries and later turns, go to the timer heap."""
+    for which in range(2):
+        limit_ps = timeout_of(terms_of(w, i), which)
+        if limit_ps < NEVER:
+            push_timer(w, now_ps + limit_ps, RANK_DEADLINE, i, attempt)
+
+
 @inline
 def issue(w: World, i: int, now_ps: int) -> None:
     """A request is asked for the first time; its arrival at the router follows."""
     clock = w.clock
-    clock.issued += 1
-    if w.is_closed == 1:
+    if i < w.listed_count:
+        clock.issued += 1
+    else:
+        clock.followed += 1
+    if w.is_closed == 1 or w.has_turns == 1:
         w.arrival_ps[i] = now_ps
     if w.most_attempts > 1:
         w.tries[i] = 1
@@ -140,20 +155,30 @@ def issue(w: World, i: int, now_ps: int) -> None:
     if w.has_cancel == 1 and w.cancel_after_ps[i] < NEVER:
         push_timer(w, now_ps + w.cancel_after_ps[i], RANK_CANCEL, i, 0)
     if w.has_deadline == 1:
-        watch_deadlines(w, i, now_ps)
+        if i < w.listed_count:
+            watch_deadlines(w, i, now_ps)
+        else:
+            push_deadlines(w, i, 1, now_ps)
 
 
 @inline
 def retry_now(w: World, i: int, attempt: int, now_ps: int) -> None:
-    """A retry's deadlines are not in order of request number: they go to the timer heap."""
+    """A request is asked for again."""
     w.clock.in_backoff -= 1
     w.tries[i] = attempt
     w.attempt_ps[i] = now_ps
-    for which in range(2):
-        limit_ps = timeout_of(terms_of(w, i), which)
-        if limit_ps < NEVER:
-            push_timer(w, now_ps + limit_ps, RANK_DEADLINE, i, attempt)
+    push_deadlines(w, i, attempt, now_ps)
     arrive_again(w, i, attempt, now_ps)
+
+
+@inline
+def let_go(w: World, i: int, now_ps: int) -> None:
+    """A turn comes: what its session kept for it is held no longer, and others may be admitted in its place."""
+    if w.between == KEPT and w.parked_at[i] > 0:
+        replica = w.replicas[w.parked_at[i] - 1]
+        settle_cache(w, replica, now_ps)
+        unpark(w, replica, i)
+        cut_plan(w, replica, now_ps)
 
 
 @compiled
@@ -166,11 +191,16 @@ def fire_timer(w: World, now_ps: int) -> None:
     i = (code >> 8) & 0xFFFFFFFFFFFF
     attempt = code & 0xFF
     if rank == RANK_CLIENT:
-        if clock.issued < w.request_count:
+        if clock.issued < w.listed_count:
             w.client[clock.issued] = i
             i = clock.issued
             issue(w, i, now_ps)
             arrive_again(w, i, 1, now_ps)
+    elif rank == RANK_TURN:
+        clock.thinking -= 1
+        let_go(w, i, now_ps)
+        issue(w, i, now_ps)
+        arrive_again(w, i, 1, now_ps)
     else:
         state = state_of(w, i)
         if rank == RANK_ARRIVAL:
@@ -179,5 +209,5 @@ def fire_timer(w: World, now_ps: int) -> None:
         elif rank == RANK_CANCEL and state == BACKOFF:
             clock.in_backoff -= 1
             end_attempt(w, i, now_ps, CANCELLED, 0, 0)
-        elif is_alive(state) and (rank == RANK_CANCEL or w.tries[i] == attempt):
+        elif is_alive(state) and (rank == RANK_CANCEL or w.most_attempts <= 1 or w.tries[i] == attempt):
             mark_request(w, i, now_ps)

@@ -93,11 +93,15 @@ def is_timer_of(w: World, rank: int, now_ps: int) -> bool:
 def handle_other(w: World, now_ps: int, arrival_due: bool, issued: int) -> int:
     """Handles one outside event that comes often. Returns a code when it is another's turn.
 
-    With an open-loop arrival due at the same time, a retry of a higher number leaves it the precedence.
+    With an open-loop arrival due at the same time, a retry of a higher number or a later turn leaves it the precedence.
     """
     clock = w.clock
     rank = due_rank(w, now_ps)
-    if arrival_due and (rank < 0 or (rank == RANK_ARRIVAL and ((w.timers[0].code >> 8) & 0xFFFFFFFFFFFF) > issued)):
+    if arrival_due and (
+        rank < 0
+        or rank > RANK_ARRIVAL
+        or (rank == RANK_ARRIVAL and ((w.timers[0].code >> 8) & 0xFFFFFFFFFFFF) > issued)
+    ):
         return ARRIVAL_FIRST
     if rank == RANK_REFRESH:
         clock.refresh_ps += w.refresh_period_ps
@@ -160,7 +164,7 @@ def advance(w: World, until_ps: int) -> int:
     room = w.timer_room - 8 if w.timer_room > 0 else NEVER
     while True:
         issued = clock.issued
-        next_arrival = w.arrival_ps[issued] if w.is_closed == 0 and issued < w.request_count else NEVER
+        next_arrival = w.arrival_ps[issued] if w.is_closed == 0 and issued < w.listed_count else NEVER
         now_ps = clock.now_ps
         boundaries = 0
         most = w.most_events - clock.events
@@ -179,7 +183,7 @@ def advance(w: World, until_ps: int) -> int:
             return OUT_OF_EVENTS
         if clock.timers + clock.outstanding > room:
             return HEAP_FULL
-        if issued == w.request_count and clock.outstanding == 0 and clock.in_backoff == 0:
+        if issued == w.listed_count and clock.outstanding == 0 and clock.in_backoff == 0 and clock.thinking == 0:
             return DONE
         if when_ps >= until_ps:
             return AT_UNTIL
@@ -201,7 +205,7 @@ def close(w: World, now_ps: int) -> None:
     for r in range(w.replica_count):
         evict(w, w.replicas[r], now_ps, UNFINISHED)
     if w.clock.in_backoff > 0:
-        for i in range(w.clock.issued):
+        for i in range(w.request_count):
             if state_of(w, i) == BACKOFF:
                 w.clock.in_backoff -= 1
                 end_attempt(w, i, now_ps, UNFINISHED, 0, 0)

@@ -19,10 +19,10 @@ from ullage.simulate.kernel.books import (
     terms_of,
     width_of,
 )  # fmt: skip
-from ullage.simulate.kernel.codes import CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
+from ullage.simulate.kernel.codes import CACHED, CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.endings import end_attempt, finish_request, is_cancelled, leave
-from ullage.simulate.kernel.prefixes import fill_prefix, keep_answer, release_prefix
+from ullage.simulate.kernel.prefixes import fill_prefix, keep_answer, release_prefix, set_aside
 from ullage.simulate.kernel.queues import (
     clear_bit,
     free_slot,
@@ -224,6 +224,8 @@ def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
             if w.has_prefix == 1:
                 keep_answer(w, replica, i)
                 release_prefix(w, replica, i)
+                if w.between != CACHED and w.next_turn[i] >= 0:
+                    set_aside(w, replica, i)
             stop_decoding(w, replica, s, i, slot.length)
             if w.has_speculation == 1:
                 replica.decode_tokens -= slot.length - (w.prompt_tokens[i] + w.output_tokens[i] - 1)

@@ -75,7 +75,7 @@ def take_gauge(w: World, now_ps: int) -> None:
                 i = w.queues[replica.queues_at + level].head
                 if i >= 0:
                     gauge.oldest_ps = min(gauge.oldest_ps, w.arrival_ps[i])
-    gauge.issued = w.clock.issued
+    gauge.issued = w.clock.issued + w.clock.followed
     w.clock.gauges += 1
 
 

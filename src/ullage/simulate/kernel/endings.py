@@ -23,6 +23,7 @@ from ullage.simulate.kernel.codes import (
     NEVER,
     RANK_ARRIVAL,
     RANK_CLIENT,
+    RANK_TURN,
     SHED,
     SUCCESS,
     TIMED_OUT,
@@ -68,8 +69,13 @@ def outside_of(w: World, i: int) -> int:
 
 @inline
 def call_client(w: World, i: int, now_ps: int) -> None:
-    """Closed loop: the client thinks, then asks for the next request."""
-    if w.is_closed == 1 and w.clock.issued < w.request_count:
+    """The session's next turn, or in a closed loop the client's next request, comes a think time from now."""
+    if w.has_turns == 1 and w.next_turn[i] >= 0:
+        if w.is_closed == 1:
+            w.client[w.next_turn[i]] = w.client[i]
+        w.clock.thinking += 1
+        push_timer(w, now_ps + w.think_ps[i], RANK_TURN, w.next_turn[i], 0)
+    elif w.is_closed == 1 and w.clock.issued < w.listed_count:
         push_timer(w, now_ps + w.think_ps[i], RANK_CLIENT, w.client[i], 0)
 
 

@@ -11,14 +11,19 @@ it follows.
 
 Blocks that several requests hold take memory once: `shared_blocks` is how many more blocks requests hold than there
 are, and is added to what a replica has where the sum of what requests hold is compared with it.
+
+With a tier in host memory (`World.has_host`) what goes from the device is kept there, in order of when it came, until
+that is full too. A node's blocks there follow those that the device has of it, and a node that is pinned has none
+there: a request that is admitted takes all of its prompt's with it. Device and host together are closed under prefixes,
+as the device is by itself: of two nodes that go, the later one in the prompt goes first, and so is older there.
 """
 
 from __future__ import annotations
 
 from ullage.simulate.kernel.books import gained
-from ullage.simulate.kernel.codes import PREFIX_AWARE
+from ullage.simulate.kernel.codes import KEPT, OFFLOADED, PREFIX_AWARE
 from ullage.simulate.kernel.compiling import compiled, inline
-from ullage.simulate.kernel.state import CacheRow, EngineTerms, ReplicaRow, World
+from ullage.simulate.kernel.state import CacheRow, EngineTerms, HostRow, ReplicaRow, World
 from ullage.simulate.kernel.steps import blocks_with, steps_until
 
 
@@ -31,6 +36,18 @@ def room_of(w: World, replica: ReplicaRow, engine: EngineTerms) -> int:
 @inline
 def cached_at(w: World, replica: ReplicaRow, n: int) -> CacheRow:
     return w.cached[replica.cached_at + n]
+
+
+@inline
+def hosted_at(w: World, replica: ReplicaRow, n: int) -> HostRow:
+    return w.hosted[replica.cached_at + n]
+
+
+@inline
+def blocks_at(w: World, replica: ReplicaRow, n: int) -> int:
+    """Blocks of a node on the device and in host memory."""
+    found = cached_at(w, replica, n).blocks
+    return found if w.has_host == 0 else found + hosted_at(w, replica, n).blocks
 
 
 # ---- what is kept though no request holds it, oldest use first --------------------------------------------
@@ -81,10 +98,84 @@ def tell_router(w: World, replica: ReplicaRow) -> None:
     n = replica.changed
     while n >= 0:
         row = cached_at(w, replica, n)
+        row.seen = blocks_at(w, replica, n)
         n = row.changed - 2
         row.changed = 0
-        row.seen = row.blocks
     replica.changed = -1
+
+
+# ---- what is in host memory, oldest first -----------------------------------------------------------------
+
+
+@compiled
+def take_from_host(w: World, replica: ReplicaRow, n: int) -> int:
+    """A node leaves host memory; returns the blocks that it had there."""
+    row = hosted_at(w, replica, n)
+    blocks = row.blocks
+    if blocks > 0:
+        if row.before >= 0:
+            hosted_at(w, replica, row.before).after = row.after
+        else:
+            replica.host_oldest = row.after
+        if row.after >= 0:
+            hosted_at(w, replica, row.after).before = row.before
+        else:
+            replica.host_newest = row.before
+        row.blocks = 0
+        replica.host_blocks -= blocks
+        note_change(w, replica, n)
+    return blocks
+
+
+@compiled
+def put_into_host(w: World, replica: ReplicaRow, n: int, blocks: int) -> None:
+    """A node is the newest there, with so many blocks."""
+    row = hosted_at(w, replica, n)
+    newest = replica.host_newest
+    row.blocks = blocks
+    row.before = newest
+    row.after = -1
+    if newest >= 0:
+        hosted_at(w, replica, newest).after = n
+    else:
+        replica.host_oldest = n
+    replica.host_newest = n
+    replica.host_blocks += blocks
+
+
+@compiled
+def offload(w: World, replica: ReplicaRow, n: int, gone: int) -> None:
+    """The device lets go of the last blocks that it has of a node: they come before those that the host has of it."""
+    put_into_host(w, replica, n, take_from_host(w, replica, n) + gone)
+    replica.hosted_blocks += gone
+    over = replica.host_blocks - w.engines[replica.engine].host_room
+    while over > 0:
+        oldest = replica.host_oldest
+        row = hosted_at(w, replica, oldest)
+        dropped = min(over, row.blocks)
+        if dropped == row.blocks:
+            take_from_host(w, replica, oldest)
+        else:
+            row.blocks -= dropped
+            replica.host_blocks -= dropped
+            note_change(w, replica, oldest)
+        replica.dropped_blocks += dropped
+        over -= dropped
+
+
+@compiled
+def load_run(w: World, replica: ReplicaRow, n: int, whole: int) -> int:
+    """A node is about to be held: of what the host has of it the first `whole` blocks of the prompt are loaded.
+
+    What lies behind them, the block of the prompt's last token, is computed and need not be loaded.
+    """
+    row = cached_at(w, replica, n)
+    found = take_from_host(w, replica, n)
+    loaded = max(0, min(found, whole - w.nodes[n].begin - row.blocks))
+    row.blocks += loaded
+    replica.loaded_blocks += loaded
+    replica.dropped_blocks += found - loaded
+    return loaded
 
 
 @compiled
@@ -104,6 +195,8 @@ def make_room(w: World, replica: ReplicaRow, used: int) -> None:
         note_change(w, replica, n)
         if row.blocks == 0:
             take(w, replica, n)
+        if w.has_host == 1:
+            offload(w, replica, n, gone)
 
 
 @compiled
@@ -116,13 +209,89 @@ def make_room_for_plan(w: World, replica: ReplicaRow, steps: int) -> None:
 @compiled
 def settle_cache(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """What the steps begun by now have pushed out is gone before anyone looks."""
-    if replica.planned > 0 and replica.kept_blocks > 0:
+    if replica.planned > 0 and (replica.kept_blocks > 0 or replica.parked_oldest >= 0):
         make_room_for_plan(w, replica, steps_until(w, replica, now_ps))
+
+
+# ---- what sessions have between their turns ----------------------------------------------------------------
+
+
+@compiled
+def park(w: World, replica: ReplicaRow, turn: int, leaf: int) -> None:
+    """Everything up to a node stays pinned until a turn comes."""
+    newest = replica.parked_newest
+    w.parked_at[turn] = replica.index + 1
+    w.parked_node[turn] = leaf
+    w.parked_before[turn] = newest
+    w.parked_after[turn] = -1
+    if newest >= 0:
+        w.parked_after[newest] = turn
+    else:
+        replica.parked_oldest = turn
+    replica.parked_newest = turn
+    n = leaf
+    while n >= 0:
+        row = cached_at(w, replica, n)
+        if row.pins == 0 and row.blocks > 0:
+            take(w, replica, n)
+            replica.shared_blocks -= row.blocks
+        row.pins += 1
+        n = w.nodes[n].parent
+
+
+@compiled
+def unpark(w: World, replica: ReplicaRow, turn: int) -> None:
+    """The turn has come, or others need the room: what nobody else holds is kept like the rest."""
+    before = w.parked_before[turn]
+    after = w.parked_after[turn]
+    if before >= 0:
+        w.parked_after[before] = after
+    else:
+        replica.parked_oldest = after
+    if after >= 0:
+        w.parked_before[after] = before
+    else:
+        replica.parked_newest = before
+    w.parked_at[turn] = 0
+    unpin(w, replica, w.parked_node[turn])
+
+
+@compiled
+def frees_oldest(w: World, replica: ReplicaRow) -> bool:
+    """Nothing runs, and what waits does not fit: the session that has kept its blocks longest lets go of them."""
+    found = w.between == KEPT and replica.waiting > 0 and replica.parked_oldest >= 0
+    if found:
+        # The queue is looked at anew, whatever the policy for letting in made of it.
+        replica.refused_at = -1
+        unpark(w, replica, replica.parked_oldest)
+    return found
+
+
+@compiled
+def set_aside(w: World, replica: ReplicaRow, i: int) -> None:
+    """A turn has ended and another will follow: its session's blocks stay held, go to host memory, or go."""
+    if w.between == KEPT:
+        leaf = w.answer_node[i]
+        park(w, replica, w.next_turn[i], leaf if leaf >= 0 else w.prompt_node[i])
+    else:
+        session = w.session[i]
+        for x in range(w.session_nodes_at[session], w.session_nodes_at[session + 1]):
+            n = w.session_nodes[x]
+            row = cached_at(w, replica, n)
+            if row.pins == 0 and row.blocks > 0:
+                take(w, replica, n)
+                gone = row.blocks
+                row.blocks = 0
+                note_change(w, replica, n)
+                if w.between == OFFLOADED and w.has_host == 1:
+                    offload(w, replica, n, gone)
 
 
 @compiled
 def empty_cache(w: World, replica: ReplicaRow) -> None:
     """An engine that stops takes its cache with it."""
+    while replica.parked_oldest >= 0:
+        unpark(w, replica, replica.parked_oldest)
     n = replica.oldest
     while n >= 0:
         row = cached_at(w, replica, n)
@@ -132,6 +301,8 @@ def empty_cache(w: World, replica: ReplicaRow) -> None:
     replica.oldest = -1
     replica.newest = -1
     replica.kept_blocks = 0
+    while replica.host_oldest >= 0:
+        replica.dropped_blocks += take_from_host(w, replica, replica.host_oldest)
 
 
 # ---- what a request finds, holds, adds and leaves ---------------------------------------------------------
@@ -142,7 +313,7 @@ def matched_blocks(w: World, replica: ReplicaRow, i: int) -> int:
     """Blocks of the prompt, from its beginning, that are here."""
     n = w.prompt_node[i]
     while n >= 0:
-        found = cached_at(w, replica, n).blocks
+        found = blocks_at(w, replica, n)
         if found > 0:
             return w.nodes[n].begin + found
         n = w.nodes[n].parent
@@ -182,19 +353,29 @@ def hit_tokens(w: World, replica: ReplicaRow, i: int) -> int:
 
 
 @compiled
-def hold_prefix(w: World, replica: ReplicaRow, i: int) -> None:
-    """A request is admitted: it holds its prompt's blocks that are here, and will hold those it computes."""
-    held = matched_blocks(w, replica, i)
-    w.held_blocks[i] = held
-    replica.shared_blocks += held
+def hold_prefix(w: World, replica: ReplicaRow, i: int, done: int) -> int:
+    """A request is admitted: it holds its prompt's blocks that are here, and will hold those it computes.
+
+    Returns how many of the blocks of its hit, `done` tokens, had to be loaded from host memory.
+    """
+    held = 0
+    loaded = 0
     n = w.prompt_node[i]
     while n >= 0:
         row = cached_at(w, replica, n)
-        if row.pins == 0 and row.blocks > 0:
-            take(w, replica, n)
+        if row.pins == 0:
+            if row.blocks > 0:
+                take(w, replica, n)
+            if w.has_host == 1:
+                loaded += load_run(w, replica, n, done >> w.engines[replica.engine].block_shift)
             replica.shared_blocks -= row.blocks
+        if held == 0 and row.blocks > 0:
+            held = w.nodes[n].begin + row.blocks
         row.pins += 1
         n = w.nodes[n].parent
+    w.held_blocks[i] = held
+    replica.shared_blocks += held
+    return loaded
 
 
 @compiled
@@ -226,7 +407,12 @@ def release_prefix(w: World, replica: ReplicaRow, i: int) -> None:
     """A request leaves the running list: what nobody else holds is kept, its beginning longest."""
     replica.shared_blocks -= w.held_blocks[i]
     w.held_blocks[i] = 0
-    n = w.prompt_node[i]
+    unpin(w, replica, w.prompt_node[i])
+
+
+@compiled
+def unpin(w: World, replica: ReplicaRow, n: int) -> None:
+    """One holder fewer of a node and of all before it; what nobody holds is kept, the beginning longest."""
     while n >= 0:
         row = cached_at(w, replica, n)
         row.pins -= 1
@@ -242,6 +428,8 @@ def keep_answer(w: World, replica: ReplicaRow, i: int) -> None:
     n = w.answer_node[i]
     while n >= 0 and n != w.prompt_node[i]:
         row = cached_at(w, replica, n)
+        if w.has_host == 1:
+            replica.dropped_blocks += take_from_host(w, replica, n)
         if row.pins == 0:
             if row.blocks > 0:
                 take(w, replica, n)

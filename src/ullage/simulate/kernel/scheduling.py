@@ -37,7 +37,7 @@ from ullage.simulate.kernel.codes import (
 )
 from ullage.simulate.kernel.compiling import compiled, inline, once
 from ullage.simulate.kernel.completion import stop_running
-from ullage.simulate.kernel.prefixes import hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
+from ullage.simulate.kernel.prefixes import frees_oldest, hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
 from ullage.simulate.kernel.queues import (
     link,
     queue_front,
@@ -325,6 +325,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
         blocks = room_of(w, replica, engine)
         tokens = 0
         pairs = 0
+        loaded = 0
         replica.pending = 0
         replica.starved = 0
         decodes = replica.decodes
@@ -418,14 +419,14 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                 used += grown
                 if w.has_prefix == 1:
                     w.cached_tokens[i] = done
-                    hold_prefix(w, replica, i)
+                    loaded += hold_prefix(w, replica, i, done)
                     blocks = room_of(w, replica, engine)
                     make_room(w, replica, used)
                 budget -= new
                 tokens += new
                 pairs += (new * (2 * done + new + 1)) >> 1
                 kv_tokens += done + new
-        if decodes + tokens > 0 or not preempted:
+        if decodes + tokens > 0 or not (preempted or frees_oldest(w, replica)):
             break
     if w.has_policy == 1:
         pass_step(w, replica, decodes, tokens, preempted)
@@ -440,7 +441,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             replica.step_decodes = decodes
             replica.prefill_tokens += tokens
             replica.decode_tokens += decodes * gained(w, replica, 1)
-            due_ps = now_ps + step_time(w, engine, decodes, kv_tokens, tokens, pairs)
+            due_ps = now_ps + step_time(w, engine, decodes, kv_tokens, tokens, pairs) + loaded * engine.host_block_ps
         else:
             due_ps = plan_decode(w, replica, kv_tokens, used, exact, preempted)
     return due_ps

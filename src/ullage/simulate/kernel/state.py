@@ -18,6 +18,8 @@ class ClockRow:
     issued: int
     outstanding: int
     in_backoff: int
+    thinking: int  # turns whose time has not come; the one before has ended
+    followed: int  # turns issued after the one before; `issued` are those of the list
     other_ps: int  # when the next outside event comes that is not an open-loop arrival
     next_event: int
     ready_min_ps: int
@@ -118,6 +120,15 @@ class ReplicaRow:
     oldest: Int32
     newest: Int32
     changed: Int32  # since the router last looked: the first of a list
+    parked_oldest: Int32  # of the turns to come whose sessions keep their blocks
+    parked_newest: Int32
+    host_oldest: Int32
+    host_newest: Int32
+    # Its tier in host memory: blocks there, blocks that ever came there, were loaded from it, and were dropped from it.
+    host_blocks: int
+    hosted_blocks: int
+    loaded_blocks: int
+    dropped_blocks: int
 
     # What running requests may still need (capacity.py).
     ratio: int
@@ -167,6 +178,14 @@ class CacheRow:
     changed: Int32  # the next that has changed since then plus 2, or 0: it has not changed
 
 
+class HostRow:
+    """A node in a replica's host memory: so many blocks, those that follow what the device has of it."""
+
+    blocks: Int32
+    before: Int32  # in the list of what is there, by when it came
+    after: Int32
+
+
 class EngineTerms:
     """A replica type; `decode_at` and `token_at` are where its tables begin in World.segments."""
 
@@ -187,6 +206,8 @@ class EngineTerms:
     crowd_ps: int
     rate_1024: int  # tokens that a decoding sequence gains in a step, in 1/1024; 1024 without speculation
     width: int  # positions that it computes to gain them: what is drafted, and one
+    host_room: int  # blocks of the tier in host memory
+    host_block_ps: int  # what loading one of them takes
     policy: int  # what must fit before a request is let in
     ratio_first: int
     ratio_least: int
@@ -314,6 +335,7 @@ class World:
     """The terms of a run, and where its arrays are. A field here does not change while the kernel runs."""
 
     request_count: int
+    listed_count: int  # requests that no other has to end before
     replica_count: int
     class_count: int
     group_count: int
@@ -366,6 +388,9 @@ class World:
     has_outside: int
     has_speculation: int
     has_prefix: int
+    has_host: int
+    has_turns: int
+    between: int
     has_policy: int
     clips: int  # whether requests may come to more than is counted: NEVER_CLIPS, SOMETIMES or ALWAYS
     has_histograms: int
@@ -404,6 +429,10 @@ class World:
     # The prefix cache: by node, and by replica and node.
     nodes: Rows[NodeRow]
     cached: Rows[CacheRow]
+    hosted: Rows[HostRow]
+    # Nodes that one session alone has, the last of a prompt first: a session's begin where it says.
+    session_nodes: Rows[Int32]
+    session_nodes_at: Rows[Int32]
 
     # By request; empty where the feature is not used.
     requests: Rows[RequestRow]
@@ -417,7 +446,14 @@ class World:
     home: Rows[Int32]
     group: Rows[Int32]
     cancel_after_ps: Rows[int]
-    think_ps: Rows[int]
+    think_ps: Rows[int]  # after its end, before what follows it
+    next_turn: Rows[Int32]  # of its session; -1: none
+    session: Rows[Int32]
+    # A turn to come whose session keeps its blocks: on which replica, plus 1, up to which node, and its list.
+    parked_at: Rows[Int32]
+    parked_node: Rows[Int32]
+    parked_before: Rows[Int32]
+    parked_after: Rows[Int32]
     client: Rows[Int32]
     first_ps: Rows[int]  # 0: no token yet, for no token comes out at time 0
     outside_ps: Rows[int]  # what its first token still needed to reach the client
