@@ -211,6 +211,7 @@ def test_several_pools_need_the_sum_and_share_out_the_whole(kept: KeptCase) -> N
     # A replica of four devices costs four times one of a single device, and both together what the plan says.
     small, large = (expected.pool_usd_per_hour(each) for each in expected.pools)
     assert small is not None
+    assert large is not None
     assert large == pytest.approx(4.0 * small)
     assert small + large == pytest.approx(2.0 * (expected.replica_usd_per_hour or 0.0))
     assert expected.whole_pool.replicas == 2 * own.replicas
