@@ -112,8 +112,8 @@ def test_the_one_with_the_fewest_tokens_is_retracted_to_the_end_of_the_queue() -
 
 
 def test_ratios_are_those_of_the_engine() -> None:
-    usual, careful, bold = (CapacityPolicy(name="new_token_ratio", conservativeness=each) for each in (1.0, 2.0, 0.3))
-    assert (usual.first_ratio, careful.first_ratio) == (0.7, 1.0)
+    usual, strict, bold = (CapacityPolicy(name="new_token_ratio", conservativeness=each) for each in (1.0, 2.0, 0.3))
+    assert (usual.first_ratio, strict.first_ratio) == (0.7, 1.0)
     assert usual.least_ratio == pytest.approx(0.098)
     assert bold.first_ratio - 600 * bold.decay_ratio == pytest.approx(bold.least_ratio)
 

@@ -348,8 +348,8 @@ POLICY_MUTANTS = {
         "            total += new_tokens(w, replica, i) * replica.ratio",
     ),
     "a request that was just let in is not counted": (
-        "promised += new_tokens(w, replica, i) << RATIO_SHIFT",
-        "promised += 0",
+        "reserved += new_tokens(w, replica, i) << RATIO_SHIFT",
+        "reserved += 0",
     ),
     "room that is just enough is enough": (
         "return spare > 0",

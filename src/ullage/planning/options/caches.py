@@ -21,7 +21,7 @@ from ullage.planning.options.trial import CandidateResult, CandidateTrial
 from ullage.planning.spec import PoolSpec
 from ullage.service.trial.decide import Effort
 
-BESIDE = "caches simulated"
+BESIDE = "the pool as it is, with caches that are simulated"
 PREFIX_AWARE = "prefix-aware routing"
 HOST_CACHE = f"host cache of {HOST_CACHE_BYTES / 1e9:.0f} GB a replica"
 _ROUTER_FIRST = (
@@ -135,6 +135,11 @@ def _measured(
 ) -> CandidateResult | Rejection:
     fit = fit_of(Candidate(name=name, pool=replace(pool, settings=settings), is_own=True), asked)
     if isinstance(fit, Rejection):
-        return fit
+        return _named(fit, name)
     trial = CandidateTrial(fit, start=start, map=map)
-    return trial.idle_refusal() or trial.measured(effort)
+    found = trial.idle_refusal() or trial.measured(effort)
+    return _named(found, name) if isinstance(found, Rejection) else found
+
+
+def _named(why: Rejection, name: str) -> Rejection:
+    return replace(why, reason=f"{name}: {why.reason}")

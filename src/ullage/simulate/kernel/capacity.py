@@ -147,7 +147,7 @@ def most_still(w: World, replica: ReplicaRow) -> int:
 
 
 @compiled
-def promised_tokens(w: World, replica: ReplicaRow) -> int:
+def reserved_tokens(w: World, replica: ReplicaRow) -> int:
     """Tokens that answers under way may still need, in 2**-20: at the ratio, or whole where the prefill ends now."""
     settle_ratio(w, replica)
     total = most_still(w, replica) * replica.ratio
@@ -175,7 +175,7 @@ def opens_gate(w: World, replica: ReplicaRow) -> bool:
 
 
 @compiled
-def lets_in(w: World, replica: ReplicaRow, i: int, done: int, held: int, free: int, promised: int) -> bool:
+def lets_in(w: World, replica: ReplicaRow, i: int, done: int, held: int, free: int, reserved: int) -> bool:
     """Whether the policy lets a request in beside those that run.
 
     Its first tokens fit. `done` tokens of it were found in the cache, `held` blocks of it are held by others, and
@@ -190,9 +190,9 @@ def lets_in(w: World, replica: ReplicaRow, i: int, done: int, held: int, free: i
         emitted = w.requests[i].emitted
         found = max(0, ((done + (1 << shift) - 1) >> shift) - held)
         needed = w.prompt_tokens[i] + emitted - done + min(limit_of(w, i) - emitted, engine.clip_tokens)
-        spare = (((free - found) << shift) << RATIO_SHIFT) - (needed << RATIO_SHIFT) - promised
+        spare = (((free - found) << shift) << RATIO_SHIFT) - (needed << RATIO_SHIFT) - reserved
         if spare <= 0 and w.clips == SOMETIMES:
-            # What was promised is an upper bound, and the exact sum takes a look at every request.
+            # What was reserved is an upper bound, and the exact sum takes a look at every request.
             spare += (most_still(w, replica) - clipped_sum(w, replica)) * replica.ratio
         return spare > 0
     return True

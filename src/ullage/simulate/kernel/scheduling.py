@@ -23,7 +23,7 @@ from ullage.simulate.kernel.capacity import (
     new_tokens,
     opens_gate,
     pass_step,
-    promised_tokens,
+    reserved_tokens,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import (
     MAX_UTILIZATION,
@@ -387,7 +387,7 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
             replica.ratio = estimated_ratio(w, replica)
         if replica.waiting > 0 and not preempted and (w.has_policy == 0 or opens_gate(w, replica)):
             sequences = replica.decodes + replica.prefills
-            promised = -1
+            reserved = -1
             while budget > 0 and sequences < engine.max_sequences:
                 i = queue_front(w, replica)
                 if i < 0:
@@ -402,15 +402,15 @@ def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
                     exact = True
                 refused = used + grown > blocks + held
                 if w.has_policy == 1 and engine.policy != MAX_UTILIZATION and not refused:
-                    if promised < 0:
-                        # The first in this step: what those that run are promised, and exactly the blocks they hold.
-                        promised = promised_tokens(w, replica)
+                    if reserved < 0:
+                        # The first in this step: what is reserved for those that run, and exactly the blocks they hold.
+                        reserved = reserved_tokens(w, replica)
                         if not exact:
                             used += blocks_after_step(w, replica, shift) - bound
                             exact = True
-                    refused = sequences > 0 and not lets_in(w, replica, i, done, held, blocks - used, promised)
+                    refused = sequences > 0 and not lets_in(w, replica, i, done, held, blocks - used, reserved)
                     if done + new == target:
-                        promised += new_tokens(w, replica, i) << RATIO_SHIFT
+                        reserved += new_tokens(w, replica, i) << RATIO_SHIFT
                 if refused:
                     replica.refused_at = sequences
                     break
