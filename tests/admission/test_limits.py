@@ -66,6 +66,7 @@ def test_the_stage_checks_the_same_itself() -> None:
     assert not all(each.is_kept for each in checks if each.protection == "no limits")
 
 
+@pytest.mark.slow
 def test_the_urgent_class_is_served_before_the_other_in_overload() -> None:
     shares = {each.class_name: each.success_fraction for each in limits().checks if each.protection == "limits"}
     assert shares["chat"] > 0.95 > shares["batch"]
@@ -126,6 +127,7 @@ def test_more_replicas_never_lower_the_limits_of_the_pool() -> None:
 # ---- shares ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_classes_share_the_engine_time_of_the_pool(replicas: int) -> None:
     """A pool that is too small for the plan gives to the urgent first; either way the shares are the capacity."""

@@ -136,6 +136,7 @@ def test_what_is_absorbed_is_absorbed_and_what_is_twice_as_high_and_long_is_not(
         assert not absorbs(pool, queue, base, length_s=2 * length_s, height=2 * height)
 
 
+@pytest.mark.slow
 def test_a_pool_with_room_absorbs_more() -> None:
     tight, roomy = limits(8), limits(20)
     for length_s in LENGTHS_S:

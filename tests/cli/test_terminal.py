@@ -124,6 +124,7 @@ def test_twenty_columns(tmp_path: Path) -> None:
     assert max(map(len, lines)) <= 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 8, 20, 40])
 def test_a_plan_on_a_narrow_screen(width: int) -> None:
     console = Console(file=io.StringIO(), width=width, markup=False)

@@ -47,6 +47,7 @@ def test_the_period_is_the_calendar_month_that_begins_next() -> None:
         assert found.end == datetime.datetime(*end, 1, tzinfo=datetime.UTC)
 
 
+@pytest.mark.slow
 @given(services(), any_quotes())
 def test_rows_are_the_priced_lines(use: ServiceUse, given_quotes: Quotes) -> None:
     bill = monthly_bill(use, given_quotes, policy())

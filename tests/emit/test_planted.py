@@ -70,6 +70,7 @@ def is_free(path: Path_) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [each for each in TARGETS if each != "tfvars"])
 def test_an_error_in_a_random_field_is_found(target: str, tmp_path: Path) -> None:
     rng = random.Random(f"planted in {target}")

@@ -146,6 +146,7 @@ def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
         verbs.facts("devices", directory=tmp_path, as_of=TODAY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_listed_exists_and_every_sheet_can_be_shown(kind: str) -> None:
     found = verbs.facts(kind, as_of=TODAY)

@@ -106,6 +106,7 @@ def test_what_reserves_cover_holds_and_the_rest_is_said_to_be_uncovered() -> Non
     assert table.check("region").verdict is LossVerdict.OUTAGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in ("normal_day", "region")])
 def test_half_a_fleet_breaks_every_check_at_peak(name: str) -> None:
     assert checked(starved(reserves(work_fraction=1.0)), name).check(name).verdict is LossVerdict.BREAKS

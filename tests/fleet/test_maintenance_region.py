@@ -92,6 +92,7 @@ def regions(*shares: float) -> Sites:
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.05, 1.0), min_size=2, max_size=5), st.floats(0.0, 1.0), st.integers(1, 200))
 def test_every_region_carries_any_loss(weights: list[float], failover: float, replicas: int) -> None:
     """After any loss, what is left of the traffic fits what the other regions hold, each by itself."""

@@ -79,6 +79,7 @@ def calls(place: Path) -> list[str]:
     return (place / "calls").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_from_an_address_to_a_changed_plan_file(
     place: Path, endpoint: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

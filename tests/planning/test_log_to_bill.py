@@ -131,6 +131,7 @@ def peak_rps(plan: Plan) -> float:
     return value(plan, "demand.planning_rate")
 
 
+@pytest.mark.slow
 def test_the_demand_is_the_busy_hour_of_every_day_and_what_three_days_do_not_show(plan: Plan) -> None:
     assert SEEN_RPS < peak_rps(plan) < 1.6 * SEEN_RPS
     assert value(plan, "demand.chat.planning_rate") == pytest.approx(peak_rps(plan))

@@ -113,6 +113,7 @@ def without(seen: Observation, *quantities: ObservedQuantity) -> Observation:
     )
 
 
+@pytest.mark.slow
 def test_what_is_not_seen_is_unknown_and_never_drifted(kept: KeptCase) -> None:
     everything = PLANTED[DriftCause.CACHE]
     seen = kept.production.observation(everything, start_s=kept.start_s, weeks=1.0, seed=1)

@@ -36,6 +36,7 @@ def test_every_stage_is_in_one_section() -> None:
     assert sorted(listed) == sorted({*(each.name for each in planned().stages), "disaggregated"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SECTIONS)
 def test_every_section_says_something_and_what_it_says_is_in_the_document(name: str) -> None:
     parts = plan_sections(planned(), [name], every=True)

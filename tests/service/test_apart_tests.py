@@ -66,6 +66,7 @@ def trial(terms: RepeatTerms, clients: int) -> LoadTestReplay:
     return found
 
 
+@pytest.mark.slow
 def test_two_points_bring_a_third_close(apart: tuple[StepModel, ApartTest, RepeatTerms]) -> None:
     step, _, terms = apart
     truth = scaled(step, step.floor, TRUE)

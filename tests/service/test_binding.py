@@ -85,6 +85,7 @@ def test_what_a_pool_is_short_of_by_construction_binds(name: str) -> None:
     assert name in found.notes[0]
 
 
+@pytest.mark.slow
 def test_every_constraint_has_a_distance_in_its_unit_and_as_a_share() -> None:
     found, _ = bound(COMPUTE)
     units = {line.name: line.unit for line in found.lines}
@@ -132,6 +133,7 @@ def test_a_pool_with_more_room_than_was_tried_says_so() -> None:
     assert "200% more traffic" in found.notes[1]
 
 
+@pytest.mark.slow
 def test_one_seed_one_answer() -> None:
     first = bound(QUEUEING)
     room_at.cache_clear()
@@ -141,6 +143,7 @@ def test_one_seed_one_answer() -> None:
 # ---- reading and computing ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_resource_is_used_for_longer_than_the_steps_take() -> None:
     """At a load that the pool sustains, neither reading nor computing fills the seconds of a replica."""
     for name in (COMPUTE, BANDWIDTH):

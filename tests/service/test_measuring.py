@@ -87,6 +87,7 @@ def test_without_a_price_money_is_no_bound() -> None:
     assert found.expected.usd is None
 
 
+@pytest.mark.slow
 def test_a_hidden_service_is_decided_within_one_replica_and_within_its_bounds() -> None:
     found = world()
     rng = np.random.default_rng(3)
@@ -100,6 +101,7 @@ def test_a_hidden_service_is_decided_within_one_replica_and_within_its_bounds() 
     assert spent.requests < HOUR.requests
 
 
+@pytest.mark.slow
 def test_no_two_tests_of_a_measurement_send_the_same_requests() -> None:
     rng = np.random.default_rng(3)
     found = measured_world(
@@ -109,6 +111,7 @@ def test_no_two_tests_of_a_measurement_send_the_same_requests() -> None:
     assert len(seeds) == len(set(seeds)) >= 2
 
 
+@pytest.mark.slow
 def test_a_slower_service_needs_more_replicas_after_the_same_tests() -> None:
     quick, slow = (replace(pool(), estimate=pool().estimate) for _ in range(2))
     test = PlannedTest(name="1 knee", shape=TestShape.MIX, rate_rps=2.0, requests=120, seed=1)

@@ -68,6 +68,7 @@ def test_the_point_is_the_highest_load_less_the_margins_that_are_taken_off(point
     assert [each.name for each in point.margins] == ["evidence", "policy"]
 
 
+@pytest.mark.slow
 def test_at_the_point_every_slo_is_met_and_well_above_it_one_is_not(point: OperatingPoint) -> None:
     bases = _curve(Evidence.CALIBRATED, swept=True).bases
     assert point.at_point.passes

@@ -34,6 +34,7 @@ def test_longer_outputs_and_fewer_prefix_hits_never_help(tried: dict[str, Tried]
     assert tried["outputs 1.25 times as long"].is_difference
 
 
+@pytest.mark.slow
 def test_more_memory_never_hurts_and_far_fewer_sequences_do(tried: dict[str, Tried]) -> None:
     memory = next(each for name, each in tried.items() if "KV blocks" in name)
     assert memory.highest_rps >= memory.base_rps - 1.5 * memory.step_rps

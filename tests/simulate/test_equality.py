@@ -36,6 +36,7 @@ def test_kernel_and_reference_agree(row: int) -> None:
         assert not found, (features, 1000 * row + seed, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(48))
 def test_they_agree_on_prefixes_that_routers_go_by(number: int) -> None:
     assert not check_equal(scenario(prefix_row(number), 9000 + number))
@@ -46,6 +47,7 @@ def test_they_agree_on_prefixes_in_host_memory(number: int) -> None:
     assert not check_equal(scenario(host_row(number), 9500 + number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(24))
 def test_they_agree_on_sessions_that_wait_for_answers(number: int) -> None:
     assert not check_equal(scenario(turn_row(number), 9700 + number))

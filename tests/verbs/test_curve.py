@@ -42,6 +42,7 @@ def test_the_example_has_a_curve_and_a_point_below_its_highest_load(found: Curve
     assert [each.name for each in found.point.margins] == ["bursts", "evidence", "policy"]
 
 
+@pytest.mark.slow
 def test_every_figure_is_explained_down_to_sources(found: CurveAnswer) -> None:
     assert isinstance(found.point, OperatingPoint)
     for name in (*found.curve.figures, *found.point.figures):

@@ -76,5 +76,6 @@ def test_a_launch_climbs_settles_and_leaves_what_came_before_alone() -> None:
     assert changed.named("coding") == builtin().named("coding")
 
 
+@pytest.mark.slow
 def test_changes_compose_in_order() -> None:
     assert rates(and_then(builtin(), traffic(2.0), traffic(0.5))) == pytest.approx(rates(builtin()))

@@ -29,6 +29,7 @@ def catalogue(shared_data: Path) -> PriceList:
     return read_prices(shared_data / "prices" / "gpu_prices_full.csv.gz")
 
 
+@pytest.mark.slow
 def test_every_row_is_two_prices_or_counted(catalogue: PriceList) -> None:
     assert catalogue.rows == 6802
     lost = sum(count for reason, count in catalogue.dropped.items() if reason in WHOLE_ROW)

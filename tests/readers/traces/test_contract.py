@@ -154,6 +154,7 @@ def test_binary_is_an_error(sample: Sample, tmp_path: Path) -> None:
         open_trace([str(path)])
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_line_of_ten_megabytes_is_kept_or_counted(sample: Sample, tmp_path: Path) -> None:
     path = sample.write(tmp_path, filler=MEGABYTES_10 if not sample.lines else "")

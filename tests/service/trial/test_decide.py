@@ -371,6 +371,7 @@ def test_the_decided_load_itself_is_told_as_it_was_decided() -> None:
         assert one.error_fraction == pytest.approx(other.error_fraction, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_few_windows_beside_a_decided_load_come_nearer_than_the_few_alone() -> None:
     """Of the binding share at a load some per cent higher, over seeds: its error with and without what is known."""
     off: dict[str, list[float]] = {"beside": [], "alone": []}
