@@ -1,9 +1,6 @@
-"""The summary of a trace or of a part of it: everything that adds up exactly, and nothing that does not.
+"""The summary of a trace: counts, histograms and rates.
 
-A profile is computed from a summary, never from rows. Partitions of a trace are summarised apart and merged
-(merge.py); counts, histograms and rates then equal those of the whole, which is a tested law. What crosses
-the border of a partition either carries its border state (gaps, requests in flight) or is kept apart and said
-to be per partition (sessions, prefix reuse).
+A profile is computed from a summary, never from rows.
 """
 
 from __future__ import annotations
