@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from ullage.errors import InputError
 from ullage.execute import process_map, thread_map
+from ullage.execute.pool import available_cores
 from ullage.simulate import Engine, Fleet, StepTable, poisson, simulate
 from ullage.simulate.statistics import replicate
 
@@ -47,3 +49,14 @@ def test_results_come_in_the_order_of_the_inputs() -> None:
 def test_a_pool_without_workers_is_refused() -> None:
     with pytest.raises(InputError, match="workers = 0"), thread_map(workers=0):
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system cannot hold a process to a core")
+def test_a_process_that_is_held_to_one_core_takes_one_worker() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert available_cores() == len(allowed)

@@ -82,9 +82,14 @@ class _PoolMap:
         return plain, ()
 
 
+def available_cores() -> int:
+    """Cores that this process may run on: a container or taskset may leave it fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def _checked(workers: int | None) -> int:
     if workers is None:
-        return os.cpu_count() or 1
+        return available_cores()
     if workers < 1:
         raise InputError(field="workers", value=workers, problem="must be at least 1", fix="Give the number of cores.")
     return workers
