@@ -55,7 +55,7 @@ pool: {model: llama-3.1-8b, device: l40s}
 prices: {provider: aws, region: us-east-1, purchase: on-demand}
 sites:
   regions:
-    - {name: us, quotas: {l40s: 20, h100-sxm: 12}, zones: [{name: us-a}]}
+    - {name: us, quotas: {l40s: 20, h100-sxm: 5}, zones: [{name: us-a}]}
 options:
   devices: [l40s, h100-sxm]
   tensor_parallel: [1]
@@ -187,7 +187,7 @@ def test_a_mix_meets_every_slo_on_the_requests_it_is_given(quoted: Options) -> N
         assert each.broken == ()
     used = {each.fit.candidate.pool.device.name: each.devices for each in mix.pools}
     assert used["l40s"] <= 20
-    assert used["h100-sxm"] <= 12
+    assert used["h100-sxm"] <= 5
     fit = mix.pools[0].fit
     rules = {rule.name: rule for rule in slices_of(fit, "pool", ())}
     starts = dict.fromkeys(rules, 0.0)

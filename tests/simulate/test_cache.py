@@ -29,6 +29,7 @@ from copied.records import fields_of, record_dtype
 given = {{}}
 for name, hint in fields_of(state.World).items():
     given[name] = 0 if hint is int else np.zeros(64, np.int64)
+given["request_count"] = 1
 given["clock"] = np.zeros(1, record_dtype(state.ClockRow))
 given["clock"]["issued"] = given["clock"]["in_backoff"] = 1
 given["requests"] = np.zeros(1, record_dtype(state.RequestRow))

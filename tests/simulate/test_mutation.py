@@ -29,7 +29,7 @@ from ullage.simulate.kernel import codes
 from ullage.simulate.problem import EventKind, Problem
 
 COMPILED = os.environ.get("ULLAGE_MUTANTS") == "compiled"
-MOST_PROBLEMS, MOST_HITS = 1_600, 240
+MOST_PROBLEMS, MOST_HITS = 1_600, 1_200
 LONGEST_HANG_S = 4
 
 # name: (line, planted line). Every line must occur in one file of the kernel; the first occurrence is changed.

@@ -88,6 +88,7 @@ def reconciled(service: str) -> dict[str, Any]:
         "past": ["the service needs +1.3 replicas against the plan"],
         "notes": [],
         "left_out": [],
+        "refit": None,
     }  # fmt: skip
     change = {"key": "workload.classes.chat.rate", "old": "7 req/s", "new": "9.2 req/s", "evidence": "observed"}
     return {
@@ -97,5 +98,6 @@ def reconciled(service: str) -> dict[str, Any]:
         "elsewhere": [],
         "kept_as": "",
         "diff": "",
+        "calibration": None,
         "backtest": None,
     }

@@ -39,7 +39,7 @@ NOT_PLANNED: Mapping[str, str] = {
     "sleep_mode": "Several models on one device are not planned: give each a pool.",
     **dict.fromkeys(("images", "image_tokens", "audio", "video", "multimodal"), _IMAGES),
     **dict.fromkeys(("embedding", "embeddings", "rerank"), "Models that generate are planned, and no others."),
-    **dict.fromkeys(("thinking_budget", "reasoning_effort", "max_tokens", "max_output"), _BUDGET),
+    **dict.fromkeys(("thinking_budget", "reasoning_effort", "max_tokens"), _BUDGET),
     **dict.fromkeys(
         ("tier", "batch", "offline"),
         "Work that waits for idle replicas is not planned. Leave it out of the traffic, or give it a class with a "

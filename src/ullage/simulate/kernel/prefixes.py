@@ -15,7 +15,9 @@ are, and is added to what a replica has where the sum of what requests hold is c
 With a tier in host memory (`World.has_host`) what goes from the device is kept there, in order of when it came, until
 that is full too. A node's blocks there follow those that the device has of it, and a node that is pinned has none
 there: a request that is admitted takes all of its prompt's with it. Device and host together are closed under prefixes,
-as the device is by itself: of two nodes that go, the later one in the prompt goes first, and so is older there.
+as the device is by itself, but for the block of a prompt's last token: it is computed and not loaded, and until then
+what follows it in host memory is out of reach. Of two nodes that go, the later one in the prompt goes first, and so is
+older there.
 """
 
 from __future__ import annotations
@@ -312,24 +314,30 @@ def empty_cache(w: World, replica: ReplicaRow) -> None:
 def matched_blocks(w: World, replica: ReplicaRow, i: int) -> int:
     """Blocks of the prompt, from its beginning, that are here."""
     n = w.prompt_node[i]
+    matched = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
     while n >= 0:
         found = blocks_at(w, replica, n)
-        if found > 0:
-            return w.nodes[n].begin + found
+        if found < w.nodes[n].blocks:
+            matched = w.nodes[n].begin + found
+        if found > 0 and w.has_host == 0:
+            break
         n = w.nodes[n].parent
-    return 0
+    return matched
 
 
 @compiled
 def seen_blocks(w: World, replica: ReplicaRow, i: int) -> int:
     """The same as the router saw it when it last looked."""
     n = w.prompt_node[i]
+    matched = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
     while n >= 0:
         found = cached_at(w, replica, n).seen
-        if found > 0:
-            return w.nodes[n].begin + found
+        if found < w.nodes[n].blocks:
+            matched = w.nodes[n].begin + found
+        if found > 0 and w.has_host == 0:
+            break
         n = w.nodes[n].parent
-    return 0
+    return matched
 
 
 @compiled
