@@ -26,12 +26,14 @@ from ullage.errors import Rejection
 from ullage.load.plan import load_plan
 from ullage.memory.budget import memory_budget
 from ullage.planning.planned_for import planned_for
+from ullage.scaling.clairvoyant import clairvoyant
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic, run_rule
 from ullage.scaling.plan import derive_rule, rule_lag_s, scaling_plan
+from ullage.scaling.played import played
 from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule
-from ullage.scaling.search import clairvoyant, played, search_rule
+from ullage.scaling.search import search_rule
 from ullage.scaling.signals import SignalTerms
 from ullage.scaling.supply import CapacityLimits, StartTimes
 from ullage.scaling.traffic import rated

@@ -23,8 +23,8 @@ from ullage.readers.kubernetes.documents import Object
 from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.keda import KedaSpec
+from ullage.scaling.played import played
 from ullage.scaling.published_rules import IN_FLIGHT, schedule_text, tracking_rule
-from ullage.scaling.search import played
 from ullage.scaling.stage import scaling_pool, tried_day
 from ullage.verbs.plan_answer import PlanAnswer
 

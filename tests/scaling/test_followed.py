@@ -21,8 +21,8 @@ from ullage.planning.differences.causes import causes_of
 from ullage.planning.differences.record import record_of
 from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas
 from ullage.scaling.loop import ScalingPool
+from ullage.scaling.played import played
 from ullage.scaling.published_rules import tracking_rule
-from ullage.scaling.search import played
 from ullage.scaling.settings import MACHINES
 from ullage.scaling.supply import CapacityLimits, StartTimes
 from ullage.scaling.traffic import rated

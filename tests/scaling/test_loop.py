@@ -20,10 +20,11 @@ from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, needed_rep
 from ullage.scaling.plan import DerivedRule, RuleChoice, derive_rule, rule_lag_s, scaling_plan
 from ullage.scaling.planners.dynamo import DynamoSpec, DynamoTarget
 from ullage.scaling.planners.variant import DESIRED, VariantSpec
+from ullage.scaling.played import played
 from ullage.scaling.predictive import PredictiveSpec
 from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.search import SearchResult, played, search_rule
+from ullage.scaling.search import SearchResult, search_rule
 from ullage.scaling.signals import Aggregate, FaultKind, MetricFault, MetricQuery, Signal, SignalTerms, read_query
 from ullage.scaling.stage import part_fraction, part_of_pool
 from ullage.scaling.supply import CapacityLimits, StartTimes, Supply

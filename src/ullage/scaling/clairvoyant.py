@@ -11,14 +11,20 @@ second. It knows tomorrow, so it asks for a replica one start before it is neede
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.scaling.rules import ScheduleSpec
+from ullage.scaling.judged import RuleResult, result, tally
+from ullage.scaling.loop import ScalingPool, ScalingTraffic, needed_replicas, run_rule
+from ullage.scaling.played import goal_fraction
+from ullage.scaling.rules import ScalingRule, ScheduleSpec
+from ullage.scaling.supply import StartTimes
 
 Ints = NDArray[np.int64]
+_SLOT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,3 +89,28 @@ def schedule(fleet: Clairvoyant, *, slot_s: float, lead_s: float) -> ScheduleSpe
         times.append(float(slot) * slot_s)
         replicas.append(int(lifted[slot]))
     return ScheduleSpec(times_s=tuple(times), replicas=tuple(replicas))
+
+
+def clairvoyant(pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> RuleResult | None:
+    """The cheapest schedule by dynamic programming that meets every SLO in simulation; None where none of them does.
+
+    It knows every minute's rate and how long its starts take. What a replica may be given is looked for from above.
+    Where the fixed fleet violates an SLO too, it is held to what that attains.
+    """
+    goal = min(0.0, goal_fraction(pool, traffic))
+    ready_s = pool.starts.cold_s[50]
+    known = replace(pool, starts=StartTimes(cold_s=(ready_s,) * 101, warm_s=(ready_s,) * 101, hot_s=(ready_s,) * 101))
+    for fuller in (1.15, 1.0, 0.9, 0.8, 0.7, 0.6):
+        runs = []
+        for each in traffic:
+            _, needed = needed_replicas(each, fuller * pool.each_rps, width_s=_SLOT_S)
+            most = pool.limits.most_replicas
+            fleet = cheapest_fleet(np.minimum(needed, most), start_slots=ready_s / _SLOT_S)
+            rule = ScalingRule(name="clairvoyant", spec=schedule(fleet, slot_s=_SLOT_S, lead_s=ready_s + _SLOT_S))
+            spec = rule.spec
+            assert isinstance(spec, ScheduleSpec)
+            runs.append(tally(run_rule(rule, known, each, start_replicas=spec.at(0.0)), pool))
+        found = result("clairvoyant", runs)
+        if found.attainment.margin_fraction >= goal:
+            return found
+    return None

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from ullage.errors import InternalError
+from ullage.scaling.clairvoyant import clairvoyant
 from ullage.scaling.judged import RuleResult, result, tally, violated_by_minute
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, in_order, needed_replicas, run_rule
 from ullage.scaling.plan import DerivedRule, ScalingPlan, scaling_plan
+from ullage.scaling.played import fixed_rule, goal_fraction, played
 from ullage.scaling.published_rules import common_rules
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.search import SearchResult, SearchStep, clairvoyant, fixed_rule, goal_fraction, played, search_rule
+from ullage.scaling.search import SearchResult, SearchStep, search_rule
 from ullage.scaling.signals import FaultKind, MetricFault
 from ullage.scaling.traffic import DAY_S
 

@@ -26,12 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from ullage.scaling.clairvoyant import cheapest_fleet, schedule
-from ullage.scaling.judged import RuleResult, RunTally, result, tally
-from ullage.scaling.loop import ScalingPool, ScalingTraffic, first_replicas, needed_replicas, run_rule
+from ullage.scaling.judged import RuleResult
+from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import LEAST_DOWN_S, MOST_DOWN_S, DerivedRule, RuleChoice
-from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.supply import StartTimes
+from ullage.scaling.played import EQUAL_FRACTION, fixed_rule, goal_fraction, played
+from ullage.scaling.rules import ScalingRule
 
 # Steps of the threshold, and how far from the derived one is looked.
 STEP_RATIO = 1.125
@@ -43,9 +42,6 @@ _HELD_S = (0.0, 300.0, 600.0, 1800.0)
 _SLEEPERS = (1, 2, 4)
 # One replica is no service while it restarts: a minimum of one is stated, not found.
 _LEAST_REPLICAS = 2
-_SLOT_S = 60.0
-# Where the whole fleet violates an SLO, a rule is as good if it attains this much less.
-_EQUAL_FRACTION = 0.005
 # The next week is another one: of the requests that may violate an SLO, a fifth is kept free in those of the search.
 _KEPT_FRACTION = 0.2
 # Candidates that are played to the end where none passes, and that are confirmed on whole days.
@@ -85,53 +81,6 @@ class SearchResult:
     steps: tuple[SearchStep, ...]
     tried: tuple[TriedRule, ...]
     stretches: tuple[str, ...]
-
-
-def played(
-    rule: ScalingRule,
-    pool: ScalingPool,
-    traffic: Sequence[ScalingTraffic],
-    *,
-    map: Any = map,  # noqa: A002
-) -> RuleResult:
-    """A rule on every stretch, each begun with what the stretch needs at its beginning.
-
-    What was played before is known: of twenty pools many differ in what their classes are called alone.
-    """
-    key, names = _content(rule, pool, traffic), _slo_names(pool)
-    known = _PLAYED.get(key)
-    if known is None:
-        known = names, _play(rule, pool, traffic, map)
-        while len(_PLAYED) >= _MOST_PLAYED:
-            _PLAYED.pop(next(iter(_PLAYED)), None)
-        _PLAYED[key] = known
-    slo = known[1].attainment
-    renamed = dict(zip(known[0], names, strict=True))[slo.slo_name]
-    return known[1] if renamed == slo.slo_name else replace(known[1], attainment=replace(slo, slo_name=renamed))
-
-
-_PLAYED: dict[tuple[object, ...], tuple[tuple[str, ...], RuleResult]] = {}
-_MOST_PLAYED = 64
-
-
-def _content(rule: ScalingRule, pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> tuple[object, ...]:
-    """What a result depends on; classes count by their places."""
-    terms = repr((rule, pool.each_rps, pool.starts, pool.limits, pool.signals, pool.outage_s))
-    return pool.trial.key, terms, tuple(each.digest for each in traffic)
-
-
-def _slo_names(pool: ScalingPool) -> tuple[str, ...]:
-    return tuple(f"{each.name} {slo.name}" for each in pool.classes for slo in each.slos)
-
-
-def _play(rule: ScalingRule, pool: ScalingPool, traffic: Sequence[ScalingTraffic], map: Any) -> RuleResult:  # noqa: A002
-    most = rule.bounds[1] or pool.limits.most_replicas
-
-    def one(each: ScalingTraffic) -> RunTally:
-        first = rule.spec.at(0.0) if isinstance(rule.spec, ScheduleSpec) else first_replicas(each, pool.each_rps, most)
-        return tally(run_rule(rule, pool, each, start_replicas=first), pool)
-
-    return result(rule.name, list(map(one, traffic)))
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -226,27 +175,10 @@ class _Search:
         return self.best()
 
 
-def fixed_rule(pool: ScalingPool) -> ScalingRule:
-    """The fleet that never scales."""
-    most = pool.limits.most_replicas
-    return ScalingRule(name="fixed fleet", spec=ScheduleSpec(times_s=(0.0,), replicas=(most,)))
-
-
-def goal_fraction(
-    pool: ScalingPool,
-    traffic: Sequence[ScalingTraffic],
-    *,
-    map: Any = map,  # noqa: A002
-) -> float:
-    """The margin that the fixed fleet has, less what does not matter: no rule is held to more."""
-    fixed = played(fixed_rule(pool), pool, traffic, map=map)
-    return fixed.attainment.margin_fraction - _EQUAL_FRACTION
-
-
 def _goal(pool: ScalingPool, stretch: ScalingTraffic) -> float:
     """Of one stretch: a fifth of the error share of its worst SLO to spare, or what the fixed fleet attains."""
     fixed = played(fixed_rule(pool), pool, [stretch]).attainment
-    return min(_KEPT_FRACTION * (1.0 - fixed.required_fraction), fixed.margin_fraction - _EQUAL_FRACTION)
+    return min(_KEPT_FRACTION * (1.0 - fixed.required_fraction), fixed.margin_fraction - EQUAL_FRACTION)
 
 
 def search_rule(
@@ -355,28 +287,3 @@ def _confirmed(search: _Search, confirm: Sequence[ScalingTraffic]) -> TriedRule:
         if all(margin >= goal for margin, goal in zip(margins, goals, strict=True)):
             return each
     return best
-
-
-def clairvoyant(pool: ScalingPool, traffic: Sequence[ScalingTraffic]) -> RuleResult | None:
-    """The cheapest schedule by dynamic programming that meets every SLO in simulation; None where none of them does.
-
-    It knows every minute's rate and how long its starts take. What a replica may be given is looked for from above.
-    Where the fixed fleet violates an SLO too, it is held to what that attains.
-    """
-    goal = min(0.0, goal_fraction(pool, traffic))
-    ready_s = pool.starts.cold_s[50]
-    known = replace(pool, starts=StartTimes(cold_s=(ready_s,) * 101, warm_s=(ready_s,) * 101, hot_s=(ready_s,) * 101))
-    for fuller in (1.15, 1.0, 0.9, 0.8, 0.7, 0.6):
-        runs = []
-        for each in traffic:
-            _, needed = needed_replicas(each, fuller * pool.each_rps, width_s=_SLOT_S)
-            most = pool.limits.most_replicas
-            fleet = cheapest_fleet(np.minimum(needed, most), start_slots=ready_s / _SLOT_S)
-            rule = ScalingRule(name="clairvoyant", spec=schedule(fleet, slot_s=_SLOT_S, lead_s=ready_s + _SLOT_S))
-            spec = rule.spec
-            assert isinstance(spec, ScheduleSpec)
-            runs.append(tally(run_rule(rule, known, each, start_replicas=spec.at(0.0)), pool))
-        found = result("clairvoyant", runs)
-        if found.attainment.margin_fraction >= goal:
-            return found
-    return None

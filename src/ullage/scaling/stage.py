@@ -22,9 +22,9 @@ from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas, 
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import DerivedRule, RuleChoice, ScalingPlan, derive_rule, rule_lag_s, scaling_plan
+from ullage.scaling.played import played
 from ullage.scaling.published_rules import schedule_text
 from ullage.scaling.rules import ScalingRule
-from ullage.scaling.search import played
 from ullage.scaling.settings import ScalingSettings
 from ullage.scaling.supply import StartTimes
 from ullage.scaling.traffic import (

@@ -310,34 +310,30 @@ def empty_cache(w: World, replica: ReplicaRow) -> None:
 # ---- what a request finds, holds, adds and leaves ---------------------------------------------------------
 
 
-@compiled
-def matched_blocks(w: World, replica: ReplicaRow, i: int) -> int:
-    """Blocks of the prompt, from its beginning, that are here."""
+@inline
+def leading_blocks(w: World, replica: ReplicaRow, i: int, seen: bool) -> int:
+    """Blocks of the prompt, from its beginning, that are here, or that the router saw when it last looked."""
     n = w.prompt_node[i]
-    matched = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
+    found = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
     while n >= 0:
-        found = blocks_at(w, replica, n)
-        if found < w.nodes[n].blocks:
-            matched = w.nodes[n].begin + found
-        if found > 0 and w.has_host == 0:
+        here = cached_at(w, replica, n).seen if seen else blocks_at(w, replica, n)
+        if here < w.nodes[n].blocks:
+            found = w.nodes[n].begin + here
+        # The device is closed under prefixes; with a second tier a block before may be missing.
+        if here > 0 and w.has_host == 0:
             break
         n = w.nodes[n].parent
-    return matched
+    return found
+
+
+@compiled
+def matched_blocks(w: World, replica: ReplicaRow, i: int) -> int:
+    return leading_blocks(w, replica, i, False)
 
 
 @compiled
 def seen_blocks(w: World, replica: ReplicaRow, i: int) -> int:
-    """The same as the router saw it when it last looked."""
-    n = w.prompt_node[i]
-    matched = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
-    while n >= 0:
-        found = cached_at(w, replica, n).seen
-        if found < w.nodes[n].blocks:
-            matched = w.nodes[n].begin + found
-        if found > 0 and w.has_host == 0:
-            break
-        n = w.nodes[n].parent
-    return matched
+    return leading_blocks(w, replica, i, True)
 
 
 @compiled
