@@ -115,6 +115,7 @@ def test_the_saving_that_is_said_is_the_difference_of_two_bills() -> None:
     assert any("are given back" in each for each in released.notes)
 
 
+@pytest.mark.slow
 def test_the_bill_has_the_hours_of_the_rule_and_idle_ones_apart() -> None:
     held, released = bills()
     week = planned().pools[0].scaling.week

@@ -33,7 +33,6 @@ class AnomalyKind(enum.Enum):
     SHORT = "short"
     TWO_SHAPES = "two_shapes"
     COPIES_DIFFER = "copies_differ"
-    PER_PARTITION = "per_partition"
     COLD_START = "cold_start"
     STRUCTURAL_BREAK = "structural_break"
     LONG_HORIZON = "long_horizon"

@@ -1,6 +1,6 @@
 """The profile of a trace: everything a plan carries forward about the traffic, and its anomalies.
 
-    trace -> summarise (summary.py, merges) -> profile_of -> Profile
+    trace -> summarise (summary.py) -> profile_of -> Profile
 
 A profile holds no prompt, no row and no identifier but the names of its groups, and those of tenants pass
 through a function that may replace them.
@@ -111,8 +111,8 @@ class GroupProfile:
 class Profile:
     """A trace, in a form that is small, can be shared and needs no trace to be used.
 
-    `distinct` says how many names each dimension has, of which the most frequent are groups; None after a
-    merge, where partitions may share names. `needs` lists what only a later stage can say, and why.
+    `distinct` says how many names each dimension has, of which the most frequent are groups. `needs` lists what only a
+    later stage can say, and why.
     """
 
     format: str
@@ -150,10 +150,10 @@ def profile_of(summary: Summary, *, as_of: datetime.date | None = None, max_age_
         sources=summary.about.sources,
         rows=summary.about.rows,
         coverage=_coverage(summary),
-        whole=_part_profile(summary, summary.whole, summary.sessions[0] if len(summary.sessions) == 1 else None),
+        whole=_part_profile(summary, summary.whole, summary.sessions),
         groups=_groups(summary),
         distinct=tuple(summary.distinct.items()),
-        reuse=summary.reuse[0] if len(summary.reuse) == 1 else None,
+        reuse=summary.reuse,
         suggestion=suggestion,
         anomalies=in_order(findings_of(summary, suggestion=suggestion, as_of=as_of, max_age_s=max_age_s)),
         needs=_needs(summary),

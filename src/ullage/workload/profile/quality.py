@@ -69,7 +69,6 @@ def findings_of(
         *_short(summary),
         *_shapes(suggestion),
         *_named_copies(summary.groups.get("class", {})),
-        *_partitions(summary),
     ]
 
 
@@ -159,9 +158,8 @@ def _copies(summary: Summary) -> list[Anomaly]:
                 touches=("arrivals", "lengths"),
             )
         )
-    repeated = sum(sessions.repeated_sessions for sessions in summary.sessions)
-    if repeated:
-        total = sum(sessions.sessions for sessions in summary.sessions)
+    if summary.sessions is not None and summary.sessions.repeated_sessions:
+        repeated, total = summary.sessions.repeated_sessions, summary.sessions.sessions
         anomalies.append(
             Anomaly(
                 kind=AnomalyKind.REPEATED_SESSIONS,
@@ -287,15 +285,14 @@ def _statuses(summary: Summary) -> list[Anomaly]:
 
 
 def _units(summary: Summary) -> list[Anomaly]:
-    paces = [sessions.pace_ratio for sessions in summary.sessions if sessions.pace_ratio is not None]
-    for pace in paces:
-        if not 1 / MOST_PACE_RATIO < pace < MOST_PACE_RATIO:
-            return [
-                _unit_uncertain(
-                    f"Between the arrivals of a session there is {pace:,.3g} times the time that its answers and "
-                    "pauses take: one of the two is in another unit than the format says."
-                )
-            ]
+    pace = None if summary.sessions is None else summary.sessions.pace_ratio
+    if pace is not None and not 1 / MOST_PACE_RATIO < pace < MOST_PACE_RATIO:
+        return [
+            _unit_uncertain(
+                f"Between the arrivals of a session there is {pace:,.3g} times the time that its answers and "
+                "pauses take: one of the two is in another unit than the format says."
+            )
+        ]
     load = summary.whole.load
     if load is not None and load.busy_s > MOST_MEAN_DURATION_S * load.timed_requests:
         mean = _duration(load.busy_s / load.timed_requests)
@@ -400,23 +397,6 @@ def _named_copies(classes: Mapping[str, Part]) -> list[Anomaly]:
                 )
             )
     return anomalies
-
-
-def _partitions(summary: Summary) -> list[Anomaly]:
-    split = [
-        name for name, found in (("sessions", summary.sessions), ("prefix reuse", summary.reuse)) if len(found) > 1
-    ]
-    if not split:
-        return []
-    return [
-        Anomaly(
-            kind=AnomalyKind.PER_PARTITION,
-            weight=Severity.CAUTION,
-            sentence=f"The trace was summarised in partitions: {' and '.join(split)} cross their borders and are "
-            "known per partition only, so that the profile leaves them out.",
-            touches=("sessions", "reuse"),
-        )
-    ]
 
 
 def _times(count: int) -> str:

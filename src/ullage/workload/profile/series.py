@@ -1,7 +1,6 @@
-"""Counts per second and per value: the summaries of a trace that merge exactly.
+"""Counts per second and per value: what rates and lengths of a trace are computed from.
 
-Both are sparse, sorted and exact. Whatever is printed about rates or lengths is computed from them after
-all partitions are merged, so that a border between partitions leaves no mark.
+Both are sparse, sorted and exact.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class SecondCounts:
     def binned(self, width_s: int, first_s: float, last_s: float) -> NDArray[np.int64]:
         """Counts in every whole bin of this width between two times, empty bins included.
 
-        Bins start at multiples of the width, so that bins of one trace and of its partitions are the same.
+        Bins start at multiples of the width, so that bins of two traces are the same.
         A bin that the trace covers only in part would show a rate that never was; it is left out.
         """
         start = math.ceil(first_s / width_s)

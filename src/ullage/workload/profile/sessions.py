@@ -1,8 +1,4 @@
-"""Sessions: turns, time to think, time in tools, tool calls for each task, and prompts that repeat the last one.
-
-Counted over whole sessions. A session cut by the border of a partition would be counted in both, so sessions
-of partitions are kept apart and marked as per partition.
-"""
+"""Sessions: turns, time to think, time in tools, tool calls for each task, and prompts that repeat the last one."""
 
 from __future__ import annotations
 

@@ -87,9 +87,9 @@ def summarise(
         order=order,
         duplicate_rows=duplicates_of(trace, whole.arrivals, gaps),
         missing_outputs=_missing_outputs(trace),
-        sessions=(found_sessions,) if found_sessions else (),
+        sessions=found_sessions,
         group_sessions=_group_sessions(trace, groupings),
-        reuse=(found_reuse,) if found_reuse else (),
+        reuse=found_reuse,
     )
 
 

@@ -141,7 +141,7 @@ class Summary:
     order: InputOrder | None
     duplicate_rows: int
     missing_outputs: int
-    sessions: tuple[SessionProfile, ...]
+    sessions: SessionProfile | None
     group_sessions: Mapping[str, Mapping[str, SessionProfile]]
-    reuse: tuple[ReuseProfile, ...]
+    reuse: ReuseProfile | None
     least_width_s: int = 1

@@ -63,9 +63,9 @@ def summarise_windows(table: RateTable) -> Summary:
         order=None,
         duplicate_rows=0,
         missing_outputs=0,
-        sessions=(),
+        sessions=None,
         group_sessions={},
-        reuse=(),
+        reuse=None,
         least_width_s=int(table.width_s),
     )
 
