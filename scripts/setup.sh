@@ -33,7 +33,9 @@ make_venv() {
 
 [ -x .venv/bin/python ] || make_venv "$(find_python)"
 say "installing requirements/$what.txt"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/$what.txt"
+# The lock is complete, so nothing is resolved: a resolver asks for extras (coverage[toml]) apart from their pin, and
+# refuses the whole lock on the day a newer release is out.
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r "requirements/$what.txt"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 touch ".venv/.$what"
 # dev holds all of run.

@@ -104,7 +104,7 @@ def install(python: str, files: list[Path]) -> None:
         subprocess.run([python, "-m", "venv", folder], check=True)
         own = f"{folder}/bin/python"
         pip = [own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", ROOT / "requirements" / "run.txt"], check=True)
+        subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", ROOT / "requirements" / "run.txt"], check=True)
         for each in files:
             # The build backend is part of the lock; what it asks for beyond itself a finished page makes needless.
             subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--force-reinstall", each], check=True)
