@@ -26,7 +26,7 @@ from support.reference import Reference
 from support.scenarios import covering_rows, host_row, policy_row, prefix_row, scenario, turn_row
 from ullage.simulate import kernel, world
 from ullage.simulate.kernel import codes
-from ullage.simulate.problem import EventKind, Problem
+from ullage.simulate.problem import EventKind, Problem, RouterArrays
 
 COMPILED = os.environ.get("ULLAGE_MUTANTS") == "compiled"
 MOST_PROBLEMS, MOST_HITS = 1_600, 1_200
@@ -370,6 +370,14 @@ def expected(number: int) -> tuple[Problem, Reference]:
     """A problem and the reference's answer, shared by all mutants; the event budget bounds a mutant that loops."""
     rows = covering_rows()
     problem = scenario(dict(rows[number % len(rows)]), 5000 + number, most_requests=16)
+    if number == 0:
+        # Two tokens a decode: beside a chunk of four of a budget of five there is no room for one.
+        problem = worked_problem([0, 0, 58], [8, 1, 1], [5, 7, 6], budget=5, long_prefill=4, sequences=2, width=2)
+    elif number == 1:
+        # The one with less KV has more waiting.
+        problem = worked_problem(
+            [0, 1, 2, 3], [20, 30, 40, 5], [50] * 4, sequences=1, replicas=2, routing=RouterArrays.LEAST_KV
+        )
     return replace(problem, most_events=20_000), Reference(problem, reference_callback).run()
 
 
