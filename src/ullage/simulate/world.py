@@ -181,14 +181,16 @@ def _make_world(problem: Problem) -> World:
     cached = arena.records(state.CacheRow, replicas * prefixes.size.size)
     hosted = arena.records(state.HostRow, cached.size if _has_host(problem) else 0)
     replica_rows = _replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels)
-    _warm(problem, replica_rows, cached, hosted)
+    looks = problem.routing == codes.PREFIX_AWARE and problem.refresh_ps > 0
+    sightings = arena.records(state.SightingRow, cached.size if looks else 0)
+    _warm(problem, replica_rows, cached, hosted, sightings)
     due_ps, load = arena.numbers(_INT64, leaves, codes.NEVER), arena.numbers(_INT64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
     ready = np.flatnonzero(problem.ready_at_start)
     return World(
         arena.addresses,
         **_terms(problem), **_sessions(arena, problem),
-        nodes=_nodes(arena, problem), cached=cached, hosted=hosted,
+        nodes=_nodes(arena, problem, cached), cached=cached, hosted=hosted, sightings=sightings,
         request_count=requests, listed_count=problem.listed, replica_count=replicas, class_count=classes,
         group_count=groups,
         event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
@@ -332,12 +334,16 @@ def _arrivals(arena: _Arena, problem: Problem) -> Any:
     return made
 
 
-def _nodes(arena: _Arena, problem: Problem) -> Any:
+def _nodes(arena: _Arena, problem: Problem, cached: Any) -> Any:
     given = problem.prefixes
-    return arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
+    made = arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
+    if given.warm.size:
+        here = cached["blocks"].reshape(problem.replicas, -1) > 0
+        made["holders"], made["holder_sum"] = here.sum(axis=0), np.arange(problem.replicas) @ here
+    return made
 
 
-def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any) -> None:
+def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any, sightings: Any) -> None:
     """What caches have at the start: of each replica's nodes the latest that fit, a node as a whole or not at all.
 
     What is older is in host memory, as far as that goes.
@@ -363,9 +369,9 @@ def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any) -> None:
                 row[name] = value
         row["hosted_blocks"] = row["host_blocks"]
         both = np.concatenate([aside, kept])
-        if both.size:
+        if both.size and sightings.size:
             # A router that looks now and then has seen none of it yet.
-            cached["changed"][replica * given.size.size + both] = np.concatenate([both[1:], [-1]]) + 2
+            sightings["changed"][replica * given.size.size + both] = np.concatenate([both[1:], [-1]]) + 2
             row["changed"] = both[0]
 
 

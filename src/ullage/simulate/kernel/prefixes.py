@@ -23,9 +23,9 @@ older there.
 from __future__ import annotations
 
 from ullage.simulate.kernel.books import gained
-from ullage.simulate.kernel.codes import KEPT, OFFLOADED, PREFIX_AWARE
+from ullage.simulate.kernel.codes import KEPT, OFFLOADED, PREFIX_AWARE, READY
 from ullage.simulate.kernel.compiling import compiled, inline
-from ullage.simulate.kernel.state import CacheRow, EngineTerms, HostRow, ReplicaRow, World
+from ullage.simulate.kernel.state import CacheRow, EngineTerms, HostRow, ReplicaRow, SightingRow, World
 from ullage.simulate.kernel.steps import blocks_with, steps_until
 
 
@@ -43,6 +43,25 @@ def cached_at(w: World, replica: ReplicaRow, n: int) -> CacheRow:
 @inline
 def hosted_at(w: World, replica: ReplicaRow, n: int) -> HostRow:
     return w.hosted[replica.cached_at + n]
+
+
+@inline
+def sighting_at(w: World, replica: ReplicaRow, n: int) -> SightingRow:
+    return w.sightings[replica.cached_at + n]
+
+
+@inline
+def set_blocks(w: World, replica: ReplicaRow, n: int, blocks: int) -> None:
+    """A replica's device has so many blocks of a node now."""
+    row = cached_at(w, replica, n)
+    node = w.nodes[n]
+    if row.blocks == 0 and blocks > 0:
+        node.holders += 1
+        node.holder_sum += replica.index
+    elif row.blocks > 0 and blocks == 0:
+        node.holders -= 1
+        node.holder_sum -= replica.index
+    row.blocks = blocks
 
 
 @inline
@@ -88,10 +107,11 @@ def take(w: World, replica: ReplicaRow, n: int) -> None:
 @inline
 def note_change(w: World, replica: ReplicaRow, n: int) -> None:
     """A router that looks now and then learns of it when it looks."""
-    row = cached_at(w, replica, n)
-    if w.routing == PREFIX_AWARE and w.refresh_period_ps > 0 and row.changed == 0:
-        row.changed = replica.changed + 2
-        replica.changed = n
+    if w.routing == PREFIX_AWARE and w.refresh_period_ps > 0:
+        sighting = sighting_at(w, replica, n)
+        if sighting.changed == 0:
+            sighting.changed = replica.changed + 2
+            replica.changed = n
 
 
 @compiled
@@ -99,10 +119,10 @@ def tell_router(w: World, replica: ReplicaRow) -> None:
     """The router sees what the replica has now."""
     n = replica.changed
     while n >= 0:
-        row = cached_at(w, replica, n)
-        row.seen = blocks_at(w, replica, n)
-        n = row.changed - 2
-        row.changed = 0
+        sighting = sighting_at(w, replica, n)
+        sighting.blocks = blocks_at(w, replica, n)
+        n = sighting.changed - 2
+        sighting.changed = 0
     replica.changed = -1
 
 
@@ -174,7 +194,7 @@ def load_run(w: World, replica: ReplicaRow, n: int, whole: int) -> int:
     row = cached_at(w, replica, n)
     found = take_from_host(w, replica, n)
     loaded = max(0, min(found, whole - w.nodes[n].begin - row.blocks))
-    row.blocks += loaded
+    set_blocks(w, replica, n, row.blocks + loaded)
     replica.loaded_blocks += loaded
     replica.dropped_blocks += found - loaded
     return loaded
@@ -190,7 +210,7 @@ def make_room(w: World, replica: ReplicaRow, used: int) -> None:
         n = replica.oldest
         row = cached_at(w, replica, n)
         gone = min(over, row.blocks)
-        row.blocks -= gone
+        set_blocks(w, replica, n, row.blocks - gone)
         replica.kept_blocks -= gone
         replica.evicted_blocks += gone
         over -= gone
@@ -283,7 +303,7 @@ def set_aside(w: World, replica: ReplicaRow, i: int) -> None:
             if row.pins == 0 and row.blocks > 0:
                 take(w, replica, n)
                 gone = row.blocks
-                row.blocks = 0
+                set_blocks(w, replica, n, 0)
                 note_change(w, replica, n)
                 if w.between == OFFLOADED and w.has_host == 1:
                     offload(w, replica, n, gone)
@@ -296,10 +316,9 @@ def empty_cache(w: World, replica: ReplicaRow) -> None:
         unpark(w, replica, replica.parked_oldest)
     n = replica.oldest
     while n >= 0:
-        row = cached_at(w, replica, n)
-        row.blocks = 0
+        set_blocks(w, replica, n, 0)
         note_change(w, replica, n)
-        n = row.after
+        n = cached_at(w, replica, n).after
     replica.oldest = -1
     replica.newest = -1
     replica.kept_blocks = 0
@@ -316,7 +335,7 @@ def leading_blocks(w: World, replica: ReplicaRow, i: int, seen: bool) -> int:
     n = w.prompt_node[i]
     found = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
     while n >= 0:
-        here = cached_at(w, replica, n).seen if seen else blocks_at(w, replica, n)
+        here = sighting_at(w, replica, n).blocks if seen else blocks_at(w, replica, n)
         if here < w.nodes[n].blocks:
             found = w.nodes[n].begin + here
         # The device is closed under prefixes; with a second tier a block before may be missing.
@@ -334,6 +353,42 @@ def matched_blocks(w: World, replica: ReplicaRow, i: int) -> int:
 @compiled
 def seen_blocks(w: World, replica: ReplicaRow, i: int) -> int:
     return leading_blocks(w, replica, i, True)
+
+
+@inline
+def settled_blocks(w: World, r: int, n: int, now_ps: int) -> int:
+    """Blocks of a node that a replica has now, if it is ready."""
+    replica = w.replicas[r]
+    row = cached_at(w, replica, n)
+    if replica.state != READY or row.blocks == 0:
+        return 0
+    settle_cache(w, replica, now_ps)
+    return row.blocks
+
+
+@compiled
+def deepest_holder(w: World, i: int, now_ps: int) -> int:
+    """The ready replica whose device has most of a prompt, the less loaded one of two; -1: none has any.
+
+    What a device has is closed under prefixes, so that it is among those that have some of the last node that any has.
+    """
+    n = w.prompt_node[i]
+    chosen = -1
+    while n >= 0 and chosen < 0:
+        node = w.nodes[n]
+        if node.holders == 1:
+            if settled_blocks(w, node.holder_sum, n, now_ps) > 0:
+                chosen = node.holder_sum
+        elif node.holders > 1:
+            most = 0
+            for x in range(w.clock.ready):
+                r = w.ready[x]
+                blocks = settled_blocks(w, r, n, now_ps)
+                if blocks > most or (0 < blocks == most and w.load[r] < w.load[chosen]):
+                    most = blocks
+                    chosen = r
+        n = node.parent
+    return chosen
 
 
 @compiled
@@ -399,7 +454,7 @@ def fill_prefix(w: World, replica: ReplicaRow, i: int, computed: int) -> None:
         here = min(w.nodes[n].blocks, held - w.nodes[n].begin)
         if here > row.blocks:
             replica.shared_blocks -= here - row.blocks
-            row.blocks = here
+            set_blocks(w, replica, n, here)
             note_change(w, replica, n)
         elif here > 0:
             break
@@ -437,10 +492,10 @@ def keep_answer(w: World, replica: ReplicaRow, i: int) -> None:
         if row.pins == 0:
             if row.blocks > 0:
                 take(w, replica, n)
-            row.blocks = w.nodes[n].blocks
+            set_blocks(w, replica, n, w.nodes[n].blocks)
             keep(w, replica, n)
         else:
             replica.shared_blocks -= w.nodes[n].blocks - row.blocks
-            row.blocks = w.nodes[n].blocks
+            set_blocks(w, replica, n, w.nodes[n].blocks)
         note_change(w, replica, n)
         n = w.nodes[n].parent

@@ -16,7 +16,7 @@ from ullage.simulate.kernel.codes import (
     STICKY,
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline
-from ullage.simulate.kernel.prefixes import matched_blocks, seen_blocks, settle_cache, tell_router
+from ullage.simulate.kernel.prefixes import deepest_holder, matched_blocks, seen_blocks, settle_cache, tell_router
 from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.steps import kv_now
 from ullage.simulate.kernel.trees import build_tree, replay
@@ -124,29 +124,38 @@ def route_home(w: World, i: int) -> int:
 
 
 @compiled
+def most_seen(w: World, i: int, now_ps: int) -> int:
+    """The replica that has most of a prompt as the router sees it, the less loaded one of two; every one is asked."""
+    chosen = -1
+    most = 0
+    for x in range(w.clock.ready):
+        replica = w.replicas[w.ready[x]]
+        if w.refresh_period_ps > 0:
+            found = seen_blocks(w, replica, i)
+        else:
+            settle_cache(w, replica, now_ps)
+            found = matched_blocks(w, replica, i)
+        if found > most or (0 < found == most and w.load[replica.index] < w.load[chosen]):
+            most = found
+            chosen = replica.index
+    return chosen
+
+
+@compiled
 def route_to_prefix(w: World, i: int, now_ps: int) -> int:
     """Where most of the prompt is, the less loaded one of two; the least loaded one where that is little or guarded."""
     spare = w.load_tree[1]
-    chosen = spare
-    most = -1
-    for x in range(w.clock.ready):
-        r = w.ready[x]
-        replica = w.replicas[r]
-        found = 0
-        if w.has_prefix == 1 and w.refresh_period_ps > 0:
-            found = seen_blocks(w, replica, i)
-        elif w.has_prefix == 1:
-            settle_cache(w, replica, now_ps)
-            found = matched_blocks(w, replica, i)
-        if found > most or (found == most and w.load[r] < w.load[chosen]):
-            most = found
-            chosen = r
-    whole = 0
-    if w.has_prefix == 1 and w.prompt_node[i] >= 0:
-        whole = w.nodes[w.prompt_node[i]].begin + w.nodes[w.prompt_node[i]].blocks
-    if most * 1000 < w.match_milli * whole or is_overloaded(w, chosen, w.load[spare]):
-        chosen = spare
-    return chosen
+    if w.has_prefix == 0 or w.prompt_node[i] < 0:
+        return spare
+    # With a second tier, or from what it saw a while ago, what a replica has of a prompt may have gaps.
+    gaps = w.has_host == 1 or w.refresh_period_ps > 0
+    chosen = most_seen(w, i, now_ps) if gaps else deepest_holder(w, i, now_ps)
+    if chosen < 0 or is_overloaded(w, chosen, w.load[spare]):
+        return spare
+    replica = w.replicas[chosen]
+    found = seen_blocks(w, replica, i) if w.refresh_period_ps > 0 else matched_blocks(w, replica, i)
+    leaf = w.nodes[w.prompt_node[i]]
+    return spare if found * 1000 < w.match_milli * (leaf.begin + leaf.blocks) else chosen
 
 
 @inline

@@ -165,6 +165,8 @@ class NodeRow:
     parent: Int32  # -1: a beginning
     begin: Int32
     blocks: Int32
+    holders: Int32  # replicas whose device has some of it
+    holder_sum: Int32  # of their indices: where it is one, its index
 
 
 class CacheRow:
@@ -174,7 +176,12 @@ class CacheRow:
     pins: Int32  # running requests whose prompts contain it
     before: Int32  # in the list of what is kept, by last use
     after: Int32
-    seen: Int32  # blocks as the router last saw them
+
+
+class SightingRow:
+    """A node on a replica as a router last saw it."""
+
+    blocks: Int32
     changed: Int32  # the next that has changed since then plus 2, or 0: it has not changed
 
 
@@ -426,10 +433,11 @@ class World:
     queues: Rows[QueueRow]
     class_decodes: Rows[Int32]
 
-    # The prefix cache: by node, and by replica and node.
+    # The prefix cache: by node, and by replica and node; what a router saw of it where it looks now and then.
     nodes: Rows[NodeRow]
     cached: Rows[CacheRow]
     hosted: Rows[HostRow]
+    sightings: Rows[SightingRow]
     # Nodes that one session alone has, the last of a prompt first: a session's begin where it says.
     session_nodes: Rows[Int32]
     session_nodes_at: Rows[Int32]
