@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -40,6 +41,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if _KEPT in config.stash:
         shutil.rmtree(config.stash[_KEPT], ignore_errors=True)
         forget_folder()
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the libraries stay for the session: a collection need not look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
