@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -31,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     So does a session that a test runs inside this one.
     """
+    # Each worker would rewrite the assertions of every test anew, and some hundred programs would each compile our
+    # source, where the environment forbids to write bytecode. Beside the source, as Python does: a folder elsewhere
+    # would be one for the libraries too, and they are compiled already.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not is_folder_named():
         config.stash[_KEPT] = Path(tempfile.mkdtemp(prefix="ullage-tests-"))
         name_folder(config.stash[_KEPT])
@@ -51,11 +57,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kept_in_the_session() -> None:
-    """Tests find the windows that others simulated, and the programs that they start share their bytecode."""
+    """Tests find the windows that others simulated."""
     keep_windows()
-    # Some hundred programs would each compile our source anew where the environment forbids to write it. Beside the
-    # source, as Python does: a folder elsewhere would be one for the libraries too, and they are compiled already.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(wrapper=True)
