@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -49,8 +50,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         forget_folder()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with the most slow tests first: a core takes a whole file, and the other waits for a long last one."""
+    slow = Counter(each.path for each in items if each.get_closest_marker("slow"))
+    items.sort(key=lambda each: -slow[each.path])
+
+
 def pytest_collection_finish() -> None:
-    """Thousands of tests and the libraries stay for the session: a collection need not look at them again."""
+    """Thousands of tests and the libraries stay for the session: a collection of garbage need not look at them."""
     gc.collect()
     gc.freeze()
 
@@ -123,6 +130,12 @@ def _say_costs(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{len(heavy)} over {QUICK_CPU_S} CPU seconds that are not marked slow:")
     for cpu_s, name in heavy[:20]:
         terminalreporter.write_line(f"{cpu_s:6.1f} {name}")
+    files: dict[str, float] = {}
+    for name, (cpu_s, _) in cost_s.items():
+        file = name.partition("::")[0]
+        files[file] = files.get(file, 0.0) + cpu_s
+    for file, cpu_s in sorted(files.items(), key=lambda each: -each[1])[:20]:
+        terminalreporter.write_line(f"{cpu_s:6.1f} all of {file}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
