@@ -45,8 +45,8 @@ WITHOUT_UNIT = {
     "minor": "part of a version",
     "patch": "part of a version",
 }
-# Libraries of their own: the simulator with its literal reference, and maps over cores for whoever brings the work.
-APART = ("simulate/", "execute/")
+# What numba is told there it finds by decorators.
+APART = "simulate/kernel/"
 BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "core", "schemas", "compat", "misc", "v2"})
 PURE = frozenset(
     "reconcile uncertainty planning cost scaling fleet admission startup service".split()
