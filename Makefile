@@ -42,8 +42,9 @@ services:
 # Without npm's registry the page is not built, and the tests that need it are skipped with a message.
 page-if-possible: .venv/.dev
 	@$(MAKE) --no-print-directory page || echo "page: not built; the tests that need it are skipped" >&2
-# One session, a file of tests on one core: what is planned and simulated for one test is there for the next.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# One session, a file of tests on one core: what is planned and simulated for one test is there for the next. Files come
+# in the order of tests/conftest.py.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 test: .venv/.dev services page-if-possible lint types pythons ## lint, types and every test: twenty minutes on two cores
 	$(PYTEST) $(ARGS)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -30,6 +33,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     So does a session that a test runs inside this one.
     """
+    # Each worker would rewrite the assertions of every test anew, and some hundred programs would each compile our
+    # source, where the environment forbids to write bytecode. Beside the source, as Python does: a folder elsewhere
+    # would be one for the libraries too, and they are compiled already.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not is_folder_named():
         config.stash[_KEPT] = Path(tempfile.mkdtemp(prefix="ullage-tests-"))
         name_folder(config.stash[_KEPT])
@@ -42,13 +50,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         forget_folder()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with the most slow tests first: a core takes a whole file, and the other waits for a long last one."""
+    slow = Counter(each.path for each in items if each.get_closest_marker("slow"))
+    items.sort(key=lambda each: -slow[each.path])
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and the libraries stay for the session: a collection of garbage need not look at them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _kept_in_the_session() -> None:
-    """Tests find the windows that others simulated, and the programs that they start share their bytecode."""
+    """Tests find the windows that others simulated."""
     keep_windows()
-    # Some hundred programs would each compile our source anew where the environment forbids to write it. Beside the
-    # source, as Python does: a folder elsewhere would be one for the libraries too, and they are compiled already.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -113,6 +130,12 @@ def _say_costs(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{len(heavy)} over {QUICK_CPU_S} CPU seconds that are not marked slow:")
     for cpu_s, name in heavy[:20]:
         terminalreporter.write_line(f"{cpu_s:6.1f} {name}")
+    files: dict[str, float] = {}
+    for name, (cpu_s, _) in cost_s.items():
+        file = name.partition("::")[0]
+        files[file] = files.get(file, 0.0) + cpu_s
+    for file, cpu_s in sorted(files.items(), key=lambda each: -each[1])[:20]:
+        terminalreporter.write_line(f"{cpu_s:6.1f} all of {file}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ullage import verbs
-    from ullage.errors import InputError, InternalError, NotBuilt, Rejection, UllageError
+    from ullage.errors import InputError, InternalError, Rejection, UllageError
     from ullage.evidence import Assumption, Evidence, Figure, Source
     from ullage.load.pool import ReplicaChoice
     from ullage.planning.document import Plan
@@ -64,7 +64,6 @@ __all__ = [
     "InputError",
     "InternalError",
     "LoadChoice",
-    "NotBuilt",
     "Plan",
     "Rejection",
     "ReplicaChoice",
@@ -116,7 +115,7 @@ RENAMED_VERBS = {
 }
 
 _HOME = {
-    **dict.fromkeys(("InputError", "InternalError", "NotBuilt", "Rejection", "UllageError"), "ullage.errors"),
+    **dict.fromkeys(("InputError", "InternalError", "Rejection", "UllageError"), "ullage.errors"),
     **dict.fromkeys(("Assumption", "Evidence", "Figure", "Source"), "ullage.evidence"),
     "LoadChoice": "ullage.verbs.simulate",
     "Plan": "ullage.planning.document",

@@ -4,10 +4,9 @@
     ├── InputError      exit 2      a wrong input: field, value, problem, fix
     └── InternalError   exit 4      our own result violates a law; never shown as a plan
 
-Three outcomes are values, not errors, because a plan can contain them:
+Two outcomes are values, not errors, because a plan can contain them:
 
     Rejection           exit 3      an option or a plan that does not hold: stage, reason, figure, remedies
-    NotBuilt            exit 0      a stage that this version does not have; printed by name
     NotGiven            exit 0      a stage whose input was not given; printed with what stands in for it
 
 Exit 0 is an answer, exit 1 is left to the interpreter, exit 130 is Ctrl-C. Exit 5 is an answer that leaves a yes or no
@@ -88,14 +87,6 @@ class Rejection:
     reason: str
     figure: Figure
     remedies: tuple[Remedy, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NotBuilt:
-    """A stage that this version does not have, and what it will give."""
-
-    stage: str
-    gives: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,7 @@ def test_a_pace_that_no_queue_can_mend_is_kept_by_concurrency() -> None:
     assert all(each.is_kept for each in slos_met(pool, pool.run(load, guard=found.guard, patient=True)))
 
 
+@pytest.mark.slow
 def test_the_pool_rate_is_one_that_the_pool_carries() -> None:
     found, pool = limits(), replace(clients(), seed=5)
     assert found.capacity_rps <= found.bounds.pace.throughput_rps

@@ -126,6 +126,7 @@ def test_wrong_input_is_exit_2_and_one_line(
     assert_one_line(said(capsys, *arguments, *(["--quiet"] if arguments[0] == "plan" else [])), message)
 
 
+@pytest.mark.slow
 def test_a_process_ends_as_it_says() -> None:
     """What the cases above are told in this process is how a program of its own ends."""
     assert_one_line(ullage("plan", "missing.yaml", "--quiet"), "file = 'missing.yaml': no such file or directory")

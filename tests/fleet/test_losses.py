@@ -112,6 +112,7 @@ def test_half_a_fleet_breaks_every_check_at_peak(name: str) -> None:
     assert checked(starved(reserves(work_fraction=1.0)), name).check(name).verdict is LossVerdict.BREAKS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rollout", "maintenance"])
 def test_planned_work_meets_the_demand_of_its_own_hours(name: str) -> None:
     quiet, busy = (checked(starved(reserves(work_fraction=each)), name).check(name) for each in (0.3, 1.0))

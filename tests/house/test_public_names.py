@@ -34,6 +34,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ullage.plann  # noqa: B018
 
 
+@pytest.mark.slow
 def test_verbs_stay_functions_whatever_was_imported_before() -> None:
     program = """
 import ullage.planning.spec, ullage.verbs.plan, ullage.memory.budget, ullage.cost.bill, ullage.simulate, ullage

@@ -9,6 +9,7 @@ import pytest
 pytest_plugins = ["pytester"]
 
 
+@pytest.mark.slow
 def test_absence_is_counted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     tests = Path(__file__).resolve().parents[1]
     monkeypatch.syspath_prepend(str(tests))

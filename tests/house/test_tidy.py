@@ -6,11 +6,31 @@ from pathlib import Path
 
 import pytest
 
-from support.tidy import GLOSSARY, anomalies, retired_word_anomalies, retired_words
+from support.tidy import GLOSSARY, ROOT, anomalies, retired_word_anomalies, retired_words, unreached
 
 
 def test_the_source_has_no_anomalies() -> None:
     assert anomalies() == []
+
+
+def test_what_no_verb_reaches_goes() -> None:
+    """Every function and class of the package is used in it, in a page or in a benchmark."""
+    pages = [*ROOT.glob("docs/**/*.md"), ROOT / "README.md"]
+    tools = [*ROOT.glob("bench/**/*.py"), *ROOT.glob("scripts/*.py"), *(ROOT / "tests" / "support").glob("*.py")]
+    assert unreached("\n".join(each.read_text() for each in (*pages, *tools))) == []
+
+
+def test_what_only_mentions_itself_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(
+        "from two import other, third\n"
+        "def again(n): return again(n - 1)\n"
+        "def told(): return other()\n"
+        "def third(): return told()\n"
+        "def other(): return 1\n"
+        "class Alone: pass\n"
+    )
+    assert unreached("", tmp_path) == ["one.py: again", "one.py: third", "one.py: Alone"]
+    assert unreached("a page about Alone and third", tmp_path) == ["one.py: again"]
 
 
 @pytest.mark.parametrize(
@@ -104,14 +124,12 @@ def test_a_class_name_that_means_two_things_is_named(tmp_path: Path) -> None:
     assert anomalies(tmp_path) == ["service/planted.py:1: class Budget is also defined in memory/planted.py:1"]
 
 
-def test_a_room_that_has_grown_too_large_is_named(tmp_path: Path) -> None:
-    room = tmp_path / "memory"
-    room.mkdir()
-    for number in range(22):
-        (room / f"planted_{number}.py").write_text("")
-    assert anomalies(tmp_path) == []
-    (room / "one_more.py").write_text("")
-    assert anomalies(tmp_path) == ["memory: 23 files in one room, at most 22"]
+@pytest.mark.parametrize(("files", "anomaly"), [(22, []), (23, ["memory: 23 files in one room, at most 22"])])
+def test_a_room_that_has_grown_too_large_is_named(files: int, anomaly: list[str], tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    for number in range(files):
+        (tmp_path / "memory" / f"planted_{number}.py").write_text("")
+    assert anomalies(tmp_path) == anomaly
 
 
 def test_no_retired_word_is_left() -> None:

@@ -32,13 +32,17 @@ pool: {model: llama-3.1-8b, device: l40s}
 prices: {provider: aws, region: us-east-1, purchase: on-demand}
 options: {devices: [l40s], tensor_parallel: [1], lead_times: {months: 1}}
 """
+# Two classes of one pool, the second behind the first, as in the built-in example, whose fleet takes minutes.
+MIXED = SMALL.replace(
+    "pool: {model",
+    "    - {name: batch, rate: 1 req/s, longest_context: 8192, slo: {e2e_p95: 60s}, priority: 1}\npool: {model",
+)
 
 
-@pytest.mark.parametrize("text", [None, SMALL], ids=["built-in", "small"])
-def test_every_verb_gives_one_number(tmp_path: Path, text: str | None) -> None:
-    file = None if text is None else tmp_path / "plan.yaml"
-    if file is not None:
-        file.write_text(text or "")
+@pytest.mark.parametrize("text", [SMALL, MIXED], ids=["one class", "two classes"])
+def test_every_verb_gives_one_number(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(text)
     planned, sized = verbs.plan(file, as_of=AS_OF, quick=True), verbs.size(file, as_of=AS_OF)
     assert isinstance(planned, Plan)
     assert isinstance(sized, SizeAnswer)

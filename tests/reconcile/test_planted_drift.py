@@ -133,6 +133,7 @@ def test_what_is_not_seen_is_unknown_and_never_drifted(kept: KeptCase) -> None:
     assert found.causes.shares == ()
 
 
+@pytest.mark.slow
 def test_gaps_do_not_look_like_less_traffic(kept: KeptCase) -> None:
     seen = kept.production.observation(Planted(), start_s=kept.start_s, weeks=2.0, seed=3)
     holes = np.random.default_rng(0).random(seen.steps) < 0.3

@@ -40,6 +40,7 @@ def exact(kept: KeptCase, ratio: float = 1.0, weeks: float = 2.0) -> Observation
     )
 
 
+@pytest.mark.slow
 def test_a_forecast_that_is_off_by_a_quarter_says_so(kept: KeptCase) -> None:
     right = forecast_scores(kept.expected, exact(kept), seed=0)[0]
     assert right.wape_fraction == pytest.approx(0.0, abs=1e-9)
@@ -68,6 +69,7 @@ def test_a_stated_busiest_hour_is_that_of_the_expected_week() -> None:
     assert _season(built_in, None) == built_in
 
 
+@pytest.mark.slow
 def test_weeks_after_the_plan_are_scored_apart(kept: KeptCase) -> None:
     found = forecast_scores(kept.expected, exact(kept, weeks=3.0), seed=0)
     assert [each.week for each in found] == ["whole", "1", "2", "3", "4"]
@@ -84,11 +86,13 @@ def test_a_risk_is_scored_by_brier_and_the_record_moves_it() -> None:
     assert surprised.brier_ratio > 0.9
 
 
+@pytest.mark.slow
 def test_a_shorter_stretch_has_a_smaller_share_of_the_stated_risk(kept: KeptCase) -> None:
     whole = 1.0 - (1.0 - kept.expected.risk_fraction) ** (14 / 30)
     assert stated_risk(kept.expected, exact(kept)) == pytest.approx(whole)
 
 
+@pytest.mark.slow
 def test_a_level_that_drifts_by_a_hundredth_a_day_is_looked_at_in_time(kept: KeptCase) -> None:
     seen = exact(kept)
     days = np.floor((seen.at_s - seen.start_s) / 86_400.0)
@@ -108,6 +112,7 @@ def of_latency(seen: Observation, quick: float, slow: float) -> Observation:
     return replace(seen, latencies={ObservedQuantity.TTFT: (one,) * seen.steps})
 
 
+@pytest.mark.slow
 def test_slos_are_met_violated_or_cannot_be_told(kept: KeptCase) -> None:
     seen = exact(kept)
     met = {each.slo: each.attained for each in slos_observed(kept.expected, of_latency(seen, 990.0, 10.0))}
@@ -128,6 +133,7 @@ def test_slos_are_met_violated_or_cannot_be_told(kept: KeptCase) -> None:
     }
 
 
+@pytest.mark.slow
 def test_demand_above_the_plan_is_counted_by_the_hour(kept: KeptCase) -> None:
     seen = exact(kept)
     arrivals = seen.counted[ObservedQuantity.ARRIVALS].copy()
@@ -170,6 +176,7 @@ def test_a_backtest_is_short_less_often_at_a_higher_percentile(kept: KeptCase) -
         backtest_plans(kept.expected, exact(kept, weeks=2.5), seed=0)
 
 
+@pytest.mark.slow
 def test_a_backtest_knows_nothing_of_what_came_later(kept: KeptCase) -> None:
     seen = exact(kept, weeks=3.0)
     arrivals = seen.counted[ObservedQuantity.ARRIVALS].copy()

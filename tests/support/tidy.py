@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "ullage"
@@ -43,6 +45,8 @@ WITHOUT_UNIT = {
     "minor": "part of a version",
     "patch": "part of a version",
 }
+# What numba is told there it finds by decorators.
+APART = "simulate/kernel/"
 BANNED_NAMES = frozenset({"utils", "util", "common", "helpers", "core", "schemas", "compat", "misc", "v2"})
 PURE = frozenset(
     "reconcile uncertainty planning cost scaling fleet admission startup service".split()
@@ -53,15 +57,18 @@ CLOCK_CALLS = frozenset({"now", "today", "utcnow"})
 GLOBAL_CHANCE = frozenset(
     "seed rand randn randint random normal uniform choice shuffle permutation exponential".split()
 )
+IMPURE_CALLS = BANNED_CALLS | CLOCK_CALLS | GLOBAL_CHANCE
 # One function writes files; the terminal sends to the null device what a closed pipe did not take.
 WRITING_CALLS = frozenset(
     "write_text write_bytes replace rename renames unlink remove rmdir rmtree truncate mkdir makedirs symlink_to "
     "hardlink_to link symlink touch copy copyfile copy2 move mkstemp mkdtemp NamedTemporaryFile TemporaryFile tofile "
     "savetxt to_csv to_parquet to_json write_csv write_parquet".split()
 )
+WRITING_OR_OPENING = WRITING_CALLS | {"open", "fdopen"}
 # Names that values have too: a text is replaced, a dict is copied. Only as functions of these modules do they write.
 ALSO_OF_VALUES = frozenset("replace copy link move remove to_json".split())
 WRITING_MODULES = frozenset({"os", "shutil", "tempfile"})
+COPY_TO = re.compile(r"\bCOPY\b.*\bTO\b")
 WRITING_MODE = re.compile(r"[wax+]")
 # Files of users are written by the first alone; the second writes into a folder that ends with the service.
 WRITING_HOMES = frozenset({"files/whole.py", "serve/disk.py"})
@@ -80,15 +87,62 @@ QUOTES_RETIRED_WORDS = frozenset({"docs/glossary.md", "tests/house/test_tidy.py"
 
 def anomalies(root: Path = SOURCE) -> list[str]:
     """Every breach below this folder, in order of file and line; then class names and rooms, which span files."""
+    return list(_walked(root).anomalies)
+
+
+def unreached(elsewhere: str, root: Path = SOURCE) -> list[str]:
+    """Functions and classes at the top of a module that nothing but themselves mentions."""
+    walked, outside = _walked(root), set(re.findall(r"\w+", elsewhere))
+    return [
+        f"{inside}: {name}"
+        for inside, name, own in walked.defined
+        if walked.used[name] <= own and name not in outside and not name.startswith("__")
+    ]
+
+
+class _Walked(NamedTuple):
+    """What is left of a source tree after its files were parsed, which takes longer than looking at them."""
+
+    anomalies: tuple[str, ...]
+    defined: tuple[tuple[str, str, int], ...]
+    """File and name of each function and class, and how often it mentions itself."""
+    used: Counter[str]
+
+
+@functools.cache
+def _walked(root: Path) -> _Walked:
     paths = sorted(root.rglob("*.py"))
     found: list[str] = []
     repeated: list[str] = []
     homes: dict[str, str] = {}
+    defined: list[tuple[str, str, int]] = []
+    used: Counter[str] = Counter()
     for path in paths:
-        inside, nodes = path.relative_to(root), list(ast.walk(ast.parse(path.read_text())))
-        found += _file_anomalies(nodes, inside)
-        repeated += _repeated_classes(nodes, inside, homes)
-    return [*found, *repeated, *_large_rooms(root, paths)]
+        inside = path.relative_to(root)
+        for top in ast.parse(path.read_text()).body:
+            nodes = list(ast.walk(top))
+            found += _file_anomalies(nodes, inside)
+            repeated += _repeated_classes(nodes, inside, homes)
+            names = _names_in(nodes)
+            used.update(names)
+            if isinstance(top, ast.FunctionDef | ast.ClassDef) and not inside.as_posix().startswith(APART):
+                defined.append((inside.as_posix(), top.name, names[top.name]))
+    named = [each for path in paths for each in _name_anomalies(path.relative_to(root))]
+    return _Walked((*named, *found, *repeated, *_large_rooms(root, paths)), tuple(defined), used)
+
+
+def _names_in(nodes: Sequence[ast.AST]) -> Counter[str]:
+    """Every name and attribute that is used, as often as it is; an import alone uses nothing."""
+    found: list[str] = []
+    for each in nodes:
+        if isinstance(each, ast.Name):
+            found.append(each.id)
+        elif isinstance(each, ast.Attribute):
+            found.append(each.attr)
+        elif isinstance(each, ast.Constant) and isinstance(each.value, str) and each.value[:1].isupper():
+            # An annotation in quotes, or a class in the table of what is printed.
+            found += re.findall(r"\w+", each.value[:120])
+    return Counter(found)
 
 
 def _repeated_classes(nodes: Sequence[ast.AST], inside: Path, homes: dict[str, str]) -> Iterator[str]:
@@ -117,16 +171,24 @@ def retired_words(glossary: str) -> list[re.Pattern[str]]:
 
 def retired_word_anomalies(root: Path = ROOT, glossary: Path = GLOSSARY) -> list[str]:
     """Every retired word in source, tests, pages and README, with file and line."""
-    patterns = retired_words(glossary.read_text())
+    patterns = [(_loose(each), each) for each in retired_words(glossary.read_text())]
     paths = [*root.glob("src/**/*.py"), *root.glob("tests/**/*.py"), *root.glob("docs/**/*.md"), *root.glob("*.md")]
     return [
         f"{path.relative_to(root)}:{number}: '{found[0]}' is retired; see docs/glossary.md"
         for path in sorted(paths)
         if not _is_exempt(path.relative_to(root))
-        for number, line in _prose(path)
-        for pattern in patterns
+        for text in [path.read_text()]
+        for small in [text.lower()]
+        for loose, pattern in patterns
+        if loose.search(small)
+        for number, line in _prose(path, text)
         if (found := pattern.search(line))
     ]
+
+
+def _loose(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """What finds at least as much in a text without capitals; a plain letter to look for first is ten times as fast."""
+    return re.compile(re.sub(r"\\b|\(\?<!.*?\)", "", pattern.pattern).replace("(?-i:", "(?:").lower())
 
 
 def _is_exempt(inside: Path) -> bool:
@@ -134,29 +196,36 @@ def _is_exempt(inside: Path) -> bool:
     return bool(places & (HISTORY | QUOTES_RETIRED_WORDS))
 
 
-def _prose(path: Path) -> Iterator[tuple[int, str]]:
+def _prose(path: Path, text: str) -> Iterator[tuple[int, str]]:
     """Numbered lines; on a page without its recorded examples, whose words are those of the source that prints them."""
     is_recorded = False
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if path.suffix == ".md" and line.lstrip().startswith("```"):
             is_recorded = not is_recorded
         elif not is_recorded:
             yield number, line
 
 
-def _file_anomalies(nodes: Sequence[ast.AST], inside: Path) -> Iterator[str]:
+def _name_anomalies(inside: Path) -> Iterator[str]:
     for part in inside.with_suffix("").parts:
         if part in BANNED_NAMES:
             yield f"{inside}: a module is named by its subject, not '{part}'"
+
+
+def _file_anomalies(nodes: Sequence[ast.AST], inside: Path) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.ClassDef):
             yield from _class_anomalies(node, inside)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _function_anomalies(node, inside)
-        if inside.parts[0] in PURE:
-            yield from _purity_anomalies(node, inside)
-        yield from _numba_anomalies(node, inside)
-        yield from _writing_anomalies(node, inside)
+        elif isinstance(node, ast.Call):
+            if inside.parts[0] in PURE:
+                yield from _purity_anomalies(node, inside)
+            yield from _writing_anomalies(node, inside)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and COPY_TO.search(node.value):
+            yield f"{inside}:{node.lineno}: COPY ... TO writes a file; files/whole.py alone does"
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from _numba_anomalies(node, inside)
 
 
 def _class_anomalies(node: ast.ClassDef, inside: Path) -> Iterator[str]:
@@ -191,11 +260,11 @@ def _function_anomalies(node: ast.FunctionDef | ast.AsyncFunctionDef, inside: Pa
         yield f"{inside}:{node.lineno}: function {node.name} has {lines} lines and does not fit a screen"
 
 
-def _purity_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
-    if not isinstance(node, ast.Call):
+def _purity_anomalies(node: ast.Call, inside: Path) -> Iterator[str]:
+    last = _last_name(node)
+    if last not in IMPURE_CALLS:
         return
     called = ast.unparse(node.func)
-    last = called.rsplit(".", 1)[-1]
     if called in BANNED_CALLS:
         yield f"{inside}:{node.lineno}: the core calls {called}()"
     if last in CLOCK_CALLS and "date" in called:
@@ -204,16 +273,18 @@ def _purity_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
         yield f"{inside}:{node.lineno}: the core draws from the global generator by {called}()"
 
 
-def _writing_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
+def _last_name(call: ast.Call) -> str:
+    """The name that is called, without its owner; spelling out the owner of every call would take seconds."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+
+
+def _writing_anomalies(node: ast.Call, inside: Path) -> Iterator[str]:
     """Nothing but files/whole.py opens for writing, or renames and removes files, in Python or in SQL."""
-    if inside.as_posix() in WRITING_HOMES:
-        return
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"\bCOPY\b.*\bTO\b", node.value):
-        yield f"{inside}:{node.lineno}: COPY ... TO writes a file; files/whole.py alone does"
-    if not isinstance(node, ast.Call) or ast.unparse(node) == NULL_DEVICE:
+    last = _last_name(node)
+    if last not in WRITING_OR_OPENING or inside.as_posix() in WRITING_HOMES or ast.unparse(node) == NULL_DEVICE:
         return
     called = ast.unparse(node.func)
-    owner, _, last = called.rpartition(".")
+    owner = called.rpartition(".")[0]
     of_module = owner.split(".")[0] in WRITING_MODULES
     is_writer = last in WRITING_CALLS and (of_module or (last not in ALSO_OF_VALUES and bool(owner)))
     if is_writer or (last in ("open", "fdopen") and (called == "os.open" or _opens_for_writing(node))):
@@ -231,14 +302,8 @@ def _opens_for_writing(node: ast.Call) -> bool:
     )
 
 
-def _numba_anomalies(node: ast.AST, inside: Path) -> Iterator[str]:
-    modules = (
-        [each.name for each in node.names]
-        if isinstance(node, ast.Import)
-        else [node.module or ""]
-        if isinstance(node, ast.ImportFrom)
-        else []
-    )
+def _numba_anomalies(node: ast.Import | ast.ImportFrom, inside: Path) -> Iterator[str]:
+    modules = [each.name for each in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     if any(each.split(".")[0] == "numba" for each in modules) and not inside.as_posix().startswith(NUMBA_HOMES):
         homes = " and ".join(sorted(NUMBA_HOMES))
-        yield f"{inside}:{getattr(node, 'lineno', 0)}: compiled code stands in {homes} alone"
+        yield f"{inside}:{node.lineno}: compiled code stands in {homes} alone"

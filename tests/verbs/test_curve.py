@@ -51,6 +51,7 @@ def test_every_figure_is_explained_down_to_sources(found: CurveAnswer) -> None:
         found.explained("point.operating_rp")
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_does_not_change_a_point(found: CurveAnswer) -> None:
     alone = curve(as_of=AS_OF, seed=1, workers=1)
     assert isinstance(alone, CurveAnswer)

@@ -3,12 +3,11 @@
 Core functions take `map=`; this is what to give them:
 
     with thread_map(workers=2) as spread:
-        replicate(run, seed=1, count=8, map=spread)
+        until_narrow(run, seed=1, map=spread)
 
-Threads serve the simulator, whose kernel releases the interpreter; processes serve work that is Python. The
-order of results is the order of the inputs, and every input carries its own seed, so that nothing depends on
-which worker took it or when. A map that travels with a job to another process is a plain one there: the job has one
-core, and the pools of this process are not there.
+Threads serve the simulator, whose kernel releases the interpreter. The order of results is the order of the inputs,
+and every input carries its own seed, so that nothing depends on which worker took it or when. A map that travels with a
+job to another process is a plain one there: the job has one core, and the pools of this process are not there.
 """
 
 from __future__ import annotations
@@ -38,16 +37,6 @@ def thread_map(*, workers: int | None = None) -> Iterator[Spread]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_checked(workers), thread_name_prefix=THREADS) as pool:
-        yield _PoolMap(pool)
-
-
-@contextmanager
-def process_map(*, workers: int | None = None) -> Iterator[Spread]:
-    """A `map` over fresh processes; the function and its inputs must be importable and picklable."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    with ProcessPoolExecutor(_checked(workers), mp_context=get_context("spawn")) as pool:
         yield _PoolMap(pool)
 
 

@@ -153,10 +153,6 @@ class Reserves:
         """Steady fleet and reserve together."""
         return self.steady_replicas + self.replicas
 
-    @property
-    def is_filled_by_batch(self) -> bool:
-        return self.settings.policy.batch.value == "fills"
-
 
 def named_reserves(
     steady: SteadyFleet,

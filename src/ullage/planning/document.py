@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ullage.errors import NotBuilt, NotGiven, unknown_name
+from ullage.errors import NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure, assumptions_of, by_name
 from ullage.planning.answer.verdict import Verdict, verdict
 from ullage.planning.spec import PlanSpec
@@ -34,30 +34,26 @@ class Noted(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of the chain, and its answer, or the statement that it is not built.
+    """One stage of the chain, and its answer, or the statement that it had nothing to work from.
 
     `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
     under the stage's own keys; among several pools a figure's name begins with its pool's.
     """
 
     name: str
-    answer: StageAnswer | NotBuilt | NotGiven
+    answer: StageAnswer | NotGiven
     figures: Mapping[str, Figure]
     pool: str = ""
-
-    @property
-    def is_built(self) -> bool:
-        return not isinstance(self.answer, NotBuilt)
 
     @property
     def notes(self) -> tuple[str, ...]:
         return self.answer.notes if isinstance(self.answer, Noted) else ()
 
 
-def service_stages(**answers: StageAnswer | NotBuilt | NotGiven) -> tuple[Stage, ...]:
+def service_stages(**answers: StageAnswer | NotGiven) -> tuple[Stage, ...]:
     """Stages of the whole service, in the order in which they are named here."""
     return tuple(
-        Stage(name=name, answer=answer, figures={} if isinstance(answer, NotBuilt | NotGiven) else answer.figures)
+        Stage(name=name, answer=answer, figures={} if isinstance(answer, NotGiven) else answer.figures)
         for name, answer in answers.items()
     )
 
@@ -100,7 +96,7 @@ class Plan:
     def stale(self) -> tuple[Assumption, ...]:
         return tuple(each for each in self.assumptions if each.is_stale(self.as_of))
 
-    def followed_by(self, **answers: StageAnswer | NotBuilt | NotGiven) -> Plan:
+    def followed_by(self, **answers: StageAnswer | NotGiven) -> Plan:
         """The plan with the answers of stages that work around it, such as uncertainty."""
         return replace(self, stages=self.stages + service_stages(**answers))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ullage.admission.limits import AdmissionLimits, admission_limits
-from ullage.errors import NotBuilt, NotGiven, Rejection, Remedy
+from ullage.errors import NotGiven, Rejection, Remedy
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.losses import QUICK, LossTable, loss_checks
 from ullage.fleet.packing import Packing
@@ -257,7 +257,7 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
     )
 
 
-def _figures(answer: StageAnswer | NotBuilt | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
-    if isinstance(answer, NotBuilt | NotGiven):
+def _figures(answer: StageAnswer | NotGiven, names: PoolNames | None) -> Mapping[str, Figure]:
+    if isinstance(answer, NotGiven):
         return {}
     return answer.figures if names is None else names.figures(answer.figures)

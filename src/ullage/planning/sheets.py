@@ -1,7 +1,7 @@
 """What a plan answers, as rows of its own figures: the input sheet, the eight questions, the scorecard.
 
-Each table is a list of rows by hand; a row names the stages and figures that answer it. Where a stage is not built or
-a price not given, the row says so and stays.
+Each table is a list of rows by hand; a row names the stages and figures that answer it. What was not
+given the row says, and stays.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import datetime
 import fnmatch
 from dataclasses import dataclass
 
-from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, each_once
-from ullage.planning.document import Plan, Stage
+from ullage.planning.document import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,17 +182,10 @@ def _row(plan: Plan, asked: InputRow) -> SheetRow:
         ]
         figures += found
         if not found:
-            missing.append(_why(stage_name, stages))
+            missing.append(f"not given: {stage_name.replace('_', ' ')}")
     return SheetRow(
         what=asked.what, figures=tuple(figures), missing=tuple(dict.fromkeys(missing)), decides=asked.decides
     )
-
-
-def _why(name: str, stages: list[Stage]) -> str:
-    title = name.replace("_", " ")
-    if not stages or any(isinstance(each.answer, NotBuilt) for each in stages):
-        return f"not built: {title}"
-    return f"not given: {title}"
 
 
 def _grounds(figures: tuple[Figure | Assumption, ...]) -> list[Figure | Assumption]:

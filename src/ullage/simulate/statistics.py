@@ -1,4 +1,4 @@
-"""How sure a simulated figure is: warm-up, replications, confidence intervals, when to stop.
+"""How sure a simulated figure is: replications, confidence intervals, when to stop.
 
 Near saturation the noise of one run is larger than most effects one looks for, so figures come from several
 independent runs, and two designs are compared on the same arrivals (common random numbers): a replication is
@@ -10,17 +10,13 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ullage.errors import InputError
-
-T = TypeVar("T")
-Map = Callable[[Callable[[int], T], Iterable[int]], Iterable[T]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +54,6 @@ def replication_seeds(seed: int, count: int) -> tuple[int, ...]:
     return tuple(int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(count))
 
 
-def replicate(run: Callable[[int], T], *, seed: int, count: int, map: Any = map) -> tuple[T, ...]:  # noqa: A002
-    """Runs an experiment once per seed, in order; `map` may spread them over cores (see ullage.execute)."""
-    return tuple(map(run, replication_seeds(seed, count)))
-
-
 def mean_interval(values: Sequence[float], *, confidence_fraction: float = 0.95) -> Interval:
     """Student's interval for the mean of independent values."""
     count = len(values)
@@ -70,43 +61,6 @@ def mean_interval(values: Sequence[float], *, confidence_fraction: float = 0.95)
     mean = statistics.fmean(values)
     half = t_quantile(0.5 + confidence_fraction / 2, count - 1) * statistics.stdev(values, mean) / math.sqrt(count)
     return Interval(value=mean, low=mean - half, high=mean + half, confidence_fraction=confidence_fraction)
-
-
-def difference_interval(a: Sequence[float], b: Sequence[float], *, confidence_fraction: float = 0.95) -> Interval:
-    """The mean of a - b over replications that share their seeds; pairing removes the noise they share."""
-    return mean_interval([x - y for x, y in zip(a, b, strict=True)], confidence_fraction=confidence_fraction)
-
-
-def quantile_interval(
-    values: NDArray[Any], fraction: float, *, confidence_fraction: float = 0.95, batches: int = 20
-) -> Interval:
-    """A percentile of one run's latencies, in order of arrival, by batch means.
-
-    Latencies of neighbouring requests are correlated, so the run is split into batches long enough to be nearly
-    independent; the interval is Student's over the batches' percentiles. A percentile of few values is biased,
-    so a batch must hold ten values beyond it.
-    """
-    least = math.ceil(10 / min(fraction, 1 - fraction))
-    _require_enough(len(values), least * 2)
-    parts = np.array_split(np.asarray(values, np.float64), max(2, min(batches, len(values) // least)))
-    return mean_interval(
-        [float(np.quantile(each, fraction)) for each in parts], confidence_fraction=confidence_fraction
-    )
-
-
-def warmup_count(values: NDArray[Any], *, batch: int = 5) -> int:
-    """How many leading values to drop (MSER-5): the cut that leaves the smallest standard error of the mean.
-
-    A cut beyond the half of the run is not trusted: it says that the run is too short, and the half is returned.
-    """
-    means = np.asarray(values[: len(values) // batch * batch], np.float64).reshape(-1, batch).mean(axis=1)
-    if means.size < 4:
-        return 0
-    left = np.arange(means.size, 0, -1)
-    tail = np.cumsum(means[::-1])[::-1]
-    squares = np.cumsum((means**2)[::-1])[::-1]
-    spread = np.maximum(squares / left - (tail / left) ** 2, 0) / left
-    return batch * int(np.argmin(spread[: means.size // 2 + 1]))
 
 
 def until_narrow(

@@ -125,6 +125,7 @@ def test_every_row_of_the_history_is_kept_or_counted(shared_data: Path) -> None:
     assert len(found.book) + other == 2 * (found.rows - rows)
 
 
+@pytest.mark.slow
 def test_the_token_table_is_read_whole(shared_data: Path) -> None:
     file = shared_data / "prices" / "token_prices_litellm_1.108.4.csv"
     found = read_prices(file, PriceProvenance(dated=datetime.date(2026, 11, 1)))

@@ -52,7 +52,6 @@ from ullage.workload.synthetic.whatif import WhatIf, and_then, outputs, prompts
 Floats = NDArray[np.float64]
 
 STEPS, PROMPTS, OUTPUTS, CACHED = "step_time", "prompt_length", "output_length", "cached_share"
-RATIOS = (STEPS, PROMPTS, OUTPUTS, CACHED)
 """What the surface is a function of beside the number of replicas, each as a multiple of what is planned with."""
 
 # Where a ratio is tried: at these quantiles of its spread. The slow side decides, so it has more of them.

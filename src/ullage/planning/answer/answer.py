@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields, is_dataclass
 
 from ullage.cost.bill import Bill
 from ullage.cost.units import class_cents, class_groups
-from ullage.errors import NotBuilt
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
 from ullage.fleet.utilisation_cap import STATES
@@ -62,7 +61,7 @@ LOAD_TEST = Assumption(
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The plan in short. `not_built` are stages whose lines are left out, `machines` says held or released."""
+    """The plan in short. `machines` says held or released."""
 
     service: str
     as_of: datetime.date
@@ -91,7 +90,6 @@ class Answer:
     assumption_count: int
     stale_count: int
     validity: tuple[PoolValidity, ...]
-    not_built: tuple[str, ...]
 
     @property
     def figures(self) -> Mapping[str, Figure]:
@@ -136,7 +134,6 @@ def answer(plan: Plan) -> Answer:
         assumption_count=len(plan.assumptions),
         stale_count=len(plan.stale),
         validity=tuple(pool_validity(each.spec.name, each.memory, each.spec.tested.validations) for each in plan.pools),
-        not_built=tuple(dict.fromkeys(_words(each.name) for each in plan.stages if isinstance(each.answer, NotBuilt))),
     )
 
 

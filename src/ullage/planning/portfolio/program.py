@@ -17,7 +17,7 @@ anything up because it would be cheap.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-AddRow = Callable[[Mapping[int, float], float, float], None]
 _SECONDS, _GAP = 60.0, 1e-4
 # In a lost region's plan moving what stands elsewhere comes before money: so many USD of a month for a replica.
 _MOVE_USD = 1e6

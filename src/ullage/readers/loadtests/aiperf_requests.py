@@ -6,14 +6,11 @@ client's stand beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ullage.readers.loadtests.aiperf import unit_s
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import NS, Fields, rate
+from ullage.readers.loadtests.fields import NS, Fields
 from ullage.service.loadtests.loadtest import (
     CountedBy,
-    Definition,
     LoadTest,
     LoadTestSubject,
     Loop,
@@ -23,7 +20,7 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
-from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
+from ullage.service.loadtests.requests import known_sum, summed_up
 
 
 def recognise(content: Content) -> bool:
@@ -37,36 +34,27 @@ def read(content: Content) -> LoadTest:
     first_ns = min(each.child("metadata").need("request_start_ns") for each in kept)
     last_ns = max(each.child("metadata").need("request_end_ns") for each in kept)
     requests = tuple(_request(each, first_ns) for each in kept)
-    good = succeeded(requests)
-    duration_s = (last_ns - first_ns) * NS
     by_server = any("usage_completion_tokens" in each.child("metrics") for each in kept)
     point = Point(
         name="profiling",
         subject=LoadTestSubject(),
         # The file keeps when each request was due, not by what law; a replay of those times is what can be simulated.
         load=OfferedLoad(loop=Loop.TRACE),
-        duration_s=duration_s,
-        completed_count=len(good),
-        failed_count=sum(each.status is Status.FAILED for each in requests),
+        duration_s=(last_ns - first_ns) * NS,
         unfinished_count=sum(each.status is Status.UNFINISHED for each in requests),
-        achieved_rps=rate(len(good), duration_s),
-        sent_rps=sending_rate_rps(requests),
-        output_tokens_per_s=rate(sum(each.output_tokens or 0 for each in good), duration_s),
         tokens=Tokens(
-            prompt_tokens=_sum(each.prompt_tokens for each in good),
-            output_tokens=_sum(each.output_tokens for each in good),
             counted_by=CountedBy.SERVER if by_server else CountedBy.CLIENT,
             other_prompt_tokens=_other(kept, "input_sequence_length") if by_server else None,
             other_output_tokens=_other(kept, "output_sequence_length") if by_server else None,
-            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
-            output_lengths=lengths_of(each.output_tokens for each in good),
         ),
-        latencies=summaries(requests),
-        client_delay=summarise(requests, Definition.CLIENT_DELAY),
         requests=requests,
     )
     return LoadTest(
-        file=content.file, reader="aiperf_requests", tool="aiperf", format_version="requests", points=(point,)
+        file=content.file,
+        reader="aiperf_requests",
+        tool="aiperf",
+        format_version="requests",
+        points=(summed_up(point),),
     )
 
 
@@ -104,11 +92,6 @@ def _count(metrics: Fields, *names: str) -> int | None:
     return next((value for name in names if (value := metrics.child(name).whole("value")) is not None), None)
 
 
-def _sum(tokens: Iterable[float | None]) -> float | None:
-    known = [each for each in tokens if each is not None]
-    return float(sum(known)) if known else None
-
-
 def _other(records: list[Fields], name: str) -> float | None:
     good = (each for each in records if _status(each) is Status.OK)
-    return _sum(each.child("metrics").value_of(name) for each in good)
+    return known_sum(each.child("metrics").value_of(name) for each in good)

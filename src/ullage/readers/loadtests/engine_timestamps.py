@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, anomaly, rate
+from ullage.readers.loadtests.fields import Fields, anomaly
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Flag,
@@ -23,7 +23,7 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
-from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
+from ullage.service.loadtests.requests import summed_up
 from ullage.workload.anomalies import Severity
 
 
@@ -35,28 +35,11 @@ def read(content: Content) -> LoadTest:
     records = [Fields(each, content.file, f"line {index + 1}") for index, each in enumerate(content.mappings)]
     first_s = min(each.need("queued_ts") for each in records)
     requests = tuple(_request(each, first_s) for each in records)
-    good = succeeded(requests)
-    ends = [each.sent_s + each.e2e_s for each in good if each.sent_s is not None and each.e2e_s is not None]
-    duration_s = max(ends, default=None)
-    output = sum(each.output_tokens or 0 for each in good)
     point = Point(
         name="all requests",
         subject=LoadTestSubject(engine="vllm"),
         load=OfferedLoad(loop=Loop.TRACE),
-        duration_s=duration_s,
-        completed_count=len(good),
-        failed_count=len(requests) - len(good),
-        achieved_rps=rate(len(good), duration_s),
-        sent_rps=sending_rate_rps(requests),
-        output_tokens_per_s=rate(output, duration_s),
-        tokens=Tokens(
-            prompt_tokens=float(sum(each.prompt_tokens or 0 for each in good)),
-            output_tokens=float(output),
-            counted_by=CountedBy.SERVER,
-            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
-            output_lengths=lengths_of(each.output_tokens for each in good),
-        ),
-        latencies=tuple(replace(each, seen_by=SeenBy.ENGINE) for each in summaries(requests)),
+        tokens=Tokens(counted_by=CountedBy.SERVER),
         requests=requests,
         anomalies=(
             anomaly(
@@ -66,12 +49,13 @@ def read(content: Content) -> LoadTest:
             ),
         ),
     )
+    point = summed_up(point)
     return LoadTest(
         file=content.file,
         reader="engine_timestamps",
         tool="vLLM timestamps",
         format_version="requests",
-        points=(point,),
+        points=(replace(point, latencies=tuple(replace(each, seen_by=SeenBy.ENGINE) for each in point.latencies)),),
     )
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, rate
+from ullage.readers.loadtests.fields import Fields
 from ullage.service.loadtests.loadtest import (
     CountedBy,
-    Definition,
     LoadTest,
     LoadTestSubject,
     Loop,
@@ -22,7 +21,7 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
-from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries, summarise
+from ullage.service.loadtests.requests import known_sum, succeeded, summed_up
 
 
 def recognise(content: Content) -> bool:
@@ -48,33 +47,21 @@ def read(content: Content) -> LoadTest:
 
 def _point(name: str, records: list[Fields]) -> Point:
     first_s = min(each.need("start_time") for each in records)
-    duration_s = max(each.need("end_time") for each in records) - first_s
     requests = tuple(_request(each, first_s) for each in records)
-    good = succeeded(requests)
-    output = sum(each.output_tokens or 0 for each in good)
-    return Point(
-        name=name,
-        subject=LoadTestSubject(),
-        # When each request was due is kept; by what law is not.
-        load=OfferedLoad(loop=Loop.TRACE),
-        duration_s=duration_s,
-        completed_count=len(good),
-        failed_count=len(requests) - len(good),
-        achieved_rps=rate(len(good), duration_s),
-        sent_rps=sending_rate_rps(requests),
-        output_tokens_per_s=rate(output, duration_s),
-        tokens=Tokens(
-            prompt_tokens=float(sum(each.prompt_tokens or 0 for each in good)),
-            output_tokens=float(output),
-            cached_prompt_tokens=_cached(good),
-            counted_by=CountedBy.CLIENT,
-            other_output_tokens=_server_output(records),
-            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
-            output_lengths=lengths_of(each.output_tokens for each in good),
-        ),
-        latencies=summaries(requests),
-        client_delay=summarise(requests, Definition.CLIENT_DELAY),
-        requests=requests,
+    return summed_up(
+        Point(
+            name=name,
+            subject=LoadTestSubject(),
+            # When each request was due is kept; by what law is not.
+            load=OfferedLoad(loop=Loop.TRACE),
+            duration_s=max(each.need("end_time") for each in records) - first_s,
+            tokens=Tokens(
+                cached_prompt_tokens=known_sum(each.cached_tokens for each in succeeded(requests)),
+                counted_by=CountedBy.CLIENT,
+                other_output_tokens=_server_output(records),
+            ),
+            requests=requests,
+        )
     )
 
 
@@ -95,11 +82,6 @@ def _request(record: Fields, first_s: float) -> MeasuredRequest:
         output_tokens=None if failed else response.whole("output_tokens"),
         cached_tokens=response.child("server_usage", "prompt_tokens_details").whole("cached_tokens"),
     )
-
-
-def _cached(good: list[MeasuredRequest]) -> float | None:
-    known = [each.cached_tokens for each in good if each.cached_tokens is not None]
-    return float(sum(known)) if known else None
 
 
 def _server_output(records: list[Fields]) -> float | None:

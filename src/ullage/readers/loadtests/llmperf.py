@@ -22,7 +22,7 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
-from ullage.service.loadtests.requests import lengths_of, succeeded, summaries
+from ullage.service.loadtests.requests import summed_up
 
 _SECONDS_A_MINUTE = 60.0
 
@@ -75,27 +75,20 @@ def read_summary(content: Content) -> LoadTest:
 def read_requests(content: Content) -> LoadTest:
     records = [Fields(each, content.file, f"[{index}]") for index, each in enumerate(content.mappings)]
     requests = tuple(_request(each) for each in records)
-    good = succeeded(requests)
     point = Point(
         name="all requests",
         subject=LoadTestSubject(),
         # When requests were sent and how many at once is not in this file; the summary beside it has the latter.
         load=OfferedLoad(loop=Loop.CLOSED),
-        duration_s=None,
-        completed_count=len(good),
-        failed_count=len(requests) - len(good),
-        tokens=Tokens(
-            prompt_tokens=float(sum(each.prompt_tokens or 0 for each in good)),
-            output_tokens=float(sum(each.output_tokens or 0 for each in good)),
-            counted_by=CountedBy.CLIENT,
-            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
-            output_lengths=lengths_of(each.output_tokens for each in good),
-        ),
-        latencies=summaries(requests),
+        tokens=Tokens(counted_by=CountedBy.CLIENT),
         requests=requests,
     )
     return LoadTest(
-        file=content.file, reader="llmperf_requests", tool="llmperf", format_version="requests", points=(point,)
+        file=content.file,
+        reader="llmperf_requests",
+        tool="llmperf",
+        format_version="requests",
+        points=(summed_up(point),),
     )
 
 

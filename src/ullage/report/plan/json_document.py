@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ullage.errors import NotBuilt, NotGiven
+from ullage.errors import NotGiven
 from ullage.evidence import Assumption, Figure
 from ullage.planning.answer.answer import Answer, answer
 from ullage.planning.document import Plan, Stage
@@ -29,10 +29,10 @@ class StageEntry:
 
     name: str
     pool: str
-    status: Literal["built", "not built", "not given"]
+    status: Literal["built", "not given"]
     figures: tuple[Figure, ...]
     notes: tuple[str, ...]
-    missing: NotBuilt | NotGiven | None
+    missing: NotGiven | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +75,11 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def _entry(stage: Stage) -> StageEntry:
-    missing = stage.answer if isinstance(stage.answer, NotBuilt | NotGiven) else None
+    missing = stage.answer if isinstance(stage.answer, NotGiven) else None
     return StageEntry(
         name=stage.name,
         pool=stage.pool,
-        status="built" if missing is None else "not built" if isinstance(missing, NotBuilt) else "not given",
+        status="built" if missing is None else "not given",
         figures=tuple(stage.figures.values()),
         notes=stage.notes,
         missing=missing,

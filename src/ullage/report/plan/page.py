@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.errors import NotBuilt, NotGiven, unknown_name
+from ullage.errors import NotGiven, unknown_name
 from ullage.evidence import Assumption, Figure
 from ullage.foreign import markdown, visible
 from ullage.planning.answer.answer import answer
@@ -201,8 +201,6 @@ def _pools(plan: Plan) -> tuple[str, ...]:
 
 def _drawn(stage: Stage, *, every: bool) -> list[RenderableType]:
     """A stage's own page, the figures that are asked for, and its notes, once."""
-    if isinstance(stage.answer, NotBuilt):
-        return [Text(f"{_title(stage).capitalize()}: not built in this version.", style="dim")]
     if isinstance(stage.answer, NotGiven):
         return [Text(f"{_title(stage).capitalize()}: {stage.answer.instead} {stage.answer.fix}")]
     page = _PAGES[stage.name](stage.answer) if stage.name in _PAGES else []
@@ -236,9 +234,7 @@ def _input_row(each: Assumption, as_of: datetime.date) -> tuple[RenderableType, 
 def _stage_table(plan: Plan) -> RenderableType:
     table = plain_table("Stages", "stage", "", "gives")
     for stage in plan.stages:
-        if isinstance(stage.answer, NotBuilt):
-            table.add_row(_title(stage), Text("not built", style="dim"), Text(stage.answer.gives, style="dim"))
-        elif isinstance(stage.answer, NotGiven):
+        if isinstance(stage.answer, NotGiven):
             table.add_row(
                 _title(stage), Text("not given", style="yellow"), f"{stage.answer.instead} {stage.answer.fix}"
             )

@@ -89,7 +89,6 @@ def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]
             yield from _paragraph(label, line(found), paper)
     yield Text()
     yield from _paragraph("Read on", _READ_ON, paper)
-    yield from _paragraph("Left out", _left_out(found), paper)
 
 
 # ---- the decision -----------------------------------------------------------------------------------------------
@@ -423,10 +422,6 @@ def _basis(found: Answer) -> str:
         f"{found.assumption_count} assumptions, {found.stale_count} past their maximum age; reconcile every "
         f"{show(number(found.reconcile_every), 's')}, first on {due.isoformat()}"
     )
-
-
-def _left_out(found: Answer) -> str:
-    return f"{', '.join(found.not_built)}: not built in this version" if found.not_built else ""
 
 
 _READ_ON = "--section limits, losses, money, fleet, reserves, assumptions, ...; --all; --explain NAME; ullage cost"

@@ -428,8 +428,8 @@ class Point:
     name: str
     subject: LoadTestSubject
     load: OfferedLoad
-    duration_s: float | None
-    completed_count: int | None
+    duration_s: float | None = None
+    completed_count: int | None = None
     failed_count: int | None = None
     unfinished_count: int | None = None
     achieved_rps: float | None = None

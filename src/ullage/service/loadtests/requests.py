@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from ullage.service.loadtests.loadtest import Definition, LatencySummary, LengthSummary, MeasuredRequest, Status
+from ullage.service.loadtests.loadtest import (
+    Definition,
+    LatencySummary,
+    LengthSummary,
+    MeasuredRequest,
+    Point,
+    Status,
+)
 
 # The percentiles people ask for; every tool prints most of these.
 FRACTIONS = (0.5, 0.9, 0.95, 0.99)
@@ -21,6 +29,41 @@ _VALUES: dict[Definition, Callable[[MeasuredRequest], float | None]] = {
         None if request.sent_s is None or request.due_s is None else request.sent_s - request.due_s
     ),
 }
+
+
+def summed_up(point: Point) -> Point:
+    """The point with the counts, rates, tokens and latencies of its requests, the rest as its file states it.
+
+    Without a stated duration it lasted until the last request that succeeded ended, where the file keeps when.
+    """
+    requests, good = point.requests, succeeded(point.requests)
+    ends_s = [each.sent_s + each.e2e_s for each in good if each.sent_s is not None and each.e2e_s is not None]
+    duration_s = max(ends_s, default=None) if point.duration_s is None else point.duration_s
+    prompts, outputs = [each.prompt_tokens for each in good], [each.output_tokens for each in good]
+    return replace(
+        point,
+        duration_s=duration_s,
+        completed_count=len(good),
+        failed_count=len(requests) - len(good) - (point.unfinished_count or 0),
+        achieved_rps=len(good) / duration_s if duration_s else None,
+        sent_rps=sending_rate_rps(requests) if point.sent_rps is None else point.sent_rps,
+        output_tokens_per_s=(known_sum(outputs) or 0.0) / duration_s if duration_s else None,
+        tokens=replace(
+            point.tokens,
+            prompt_tokens=known_sum(prompts),
+            output_tokens=known_sum(outputs),
+            prompt_lengths=lengths_of(prompts),
+            output_lengths=lengths_of(outputs),
+        ),
+        latencies=summaries(requests),
+        client_delay=summarise(requests, Definition.CLIENT_DELAY),
+    )
+
+
+def known_sum(tokens: Iterable[float | None]) -> float | None:
+    """Of those that are known; None where none is."""
+    known = [each for each in tokens if each is not None]
+    return float(sum(known)) if known else None
 
 
 def summarise(requests: Sequence[MeasuredRequest], definition: Definition) -> LatencySummary | None:

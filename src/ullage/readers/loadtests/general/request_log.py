@@ -14,7 +14,7 @@ from typing import Any
 
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content, FileShape
-from ullage.readers.loadtests.fields import MS, anomaly, rate
+from ullage.readers.loadtests.fields import MS, anomaly
 from ullage.service.loadtests.loadtest import (
     CountedBy,
     Flag,
@@ -28,7 +28,7 @@ from ullage.service.loadtests.loadtest import (
     Status,
     Tokens,
 )
-from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
+from ullage.service.loadtests.requests import known_sum, succeeded, summed_up
 from ullage.workload.anomalies import Severity
 
 _SUFFIXES = (("_ms", MS), ("_milliseconds", MS), ("_seconds", 1.0), ("_secs", 1.0), ("_s", 1.0), ("", None))
@@ -152,38 +152,22 @@ def _request(
 
 
 def _point(requests: tuple[MeasuredRequest, ...], said: tuple[PointAnomaly, ...]) -> Point:
-    good = succeeded(requests)
-    ends = [each.sent_s + each.e2e_s for each in good if each.sent_s is not None and each.e2e_s is not None]
-    duration_s = max(ends, default=None)
-    output = sum(each.output_tokens or 0 for each in good)
-    cached = [each.cached_tokens for each in good if each.cached_tokens is not None]
     note = anomaly(
         Flag.STATED_BY_TOOL,
         "It is a log of production, not a test: arrivals are repeated as they were, and other traffic of the same "
         "replicas is not in it.",
         Severity.NOTE,
     )
-    return Point(
-        name="all requests",
-        subject=LoadTestSubject(),
-        load=OfferedLoad(loop=Loop.TRACE),
-        duration_s=duration_s,
-        completed_count=len(good),
-        failed_count=len(requests) - len(good),
-        achieved_rps=rate(len(good), duration_s),
-        sent_rps=sending_rate_rps(requests),
-        output_tokens_per_s=rate(output, duration_s),
-        tokens=Tokens(
-            prompt_tokens=float(sum(each.prompt_tokens or 0 for each in good)),
-            output_tokens=float(output),
-            cached_prompt_tokens=float(sum(cached)) if cached else None,
-            counted_by=CountedBy.SERVER,
-            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
-            output_lengths=lengths_of(each.output_tokens for each in good),
-        ),
-        latencies=summaries(requests),
-        requests=requests,
-        anomalies=(note, *said),
+    cached = known_sum(each.cached_tokens for each in succeeded(requests))
+    return summed_up(
+        Point(
+            name="all requests",
+            subject=LoadTestSubject(),
+            load=OfferedLoad(loop=Loop.TRACE),
+            tokens=Tokens(cached_prompt_tokens=cached, counted_by=CountedBy.SERVER),
+            requests=requests,
+            anomalies=(note, *said),
+        )
     )
 
 

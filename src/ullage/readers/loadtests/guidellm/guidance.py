@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ullage.readers.loadtests.content import Content
-from ullage.readers.loadtests.fields import Fields, anomaly, rate
+from ullage.readers.loadtests.fields import Fields, anomaly
 from ullage.service.loadtests.loadtest import (
     Flag,
     LoadTest,
@@ -20,9 +20,8 @@ from ullage.service.loadtests.loadtest import (
     OfferedLoad,
     Point,
     Status,
-    Tokens,
 )
-from ullage.service.loadtests.requests import lengths_of, sending_rate_rps, succeeded, summaries
+from ullage.service.loadtests.requests import sending_rate_rps, succeeded, summed_up
 
 
 def recognise(content: Content) -> bool:
@@ -54,33 +53,21 @@ def read(content: Content) -> LoadTest:
 
 def _point(fields: Fields, arguments: Fields, name: str) -> Point:
     requests = tuple(_requests(fields))
-    good = succeeded(requests)
-    ends = [each.sent_s + each.e2e_s for each in good if each.sent_s is not None and each.e2e_s is not None]
-    duration_s = max(ends, default=None)
-    output = sum(each.output_tokens or 0 for each in good)
-    return Point(
-        name=name,
-        subject=LoadTestSubject(model=arguments.text("model")),
-        load=_load(fields, arguments),
-        duration_s=duration_s,
-        completed_count=len(good),
-        failed_count=len(requests) - len(good),
-        achieved_rps=rate(len(good), duration_s),
-        sent_rps=sending_rate_rps(good),
-        output_tokens_per_s=rate(output, duration_s),
-        tokens=Tokens(
-            prompt_tokens=float(sum(each.prompt_tokens or 0 for each in good)),
-            output_tokens=float(output),
-            prompt_lengths=lengths_of(each.prompt_tokens for each in good),
-            output_lengths=lengths_of(each.output_tokens for each in good),
-        ),
-        latencies=summaries(requests),
-        requests=requests,
-        anomalies=(
-            anomaly(
-                Flag.STATED_BY_TOOL, "GuideLLM 0.1 counts words where the server gave no tokens, and does not say so."
+    return summed_up(
+        Point(
+            name=name,
+            subject=LoadTestSubject(model=arguments.text("model")),
+            load=_load(fields, arguments),
+            # When those that failed were sent is not kept.
+            sent_rps=sending_rate_rps(succeeded(requests)),
+            requests=requests,
+            anomalies=(
+                anomaly(
+                    Flag.STATED_BY_TOOL,
+                    "GuideLLM 0.1 counts words where the server gave no tokens, and does not say so.",
+                ),
             ),
-        ),
+        )
     )
 
 

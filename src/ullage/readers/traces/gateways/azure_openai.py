@@ -18,7 +18,6 @@ from ullage.workload.trace import Clock
 FIELDS = ("time", "TimeGenerated", "category", "operationName", "OperationName", "durationMs", "DurationMs",
           "resultSignature", "ResultSignature", "resultType", "isRequestSuccess", "correlationId", "CorrelationId",
           "properties", "properties_s")  # fmt: skip
-CATEGORIES = ("RequestResponse", "GatewayLogs", "GatewayLlmLogs")
 # Ticks of 100 ns from the year 1 to 1970.
 _EPOCH_TICKS = 621_355_968_000_000_000
 

@@ -153,7 +153,6 @@ def _measure(field: str, measure: str) -> str:
 
 # ---- OpenAI's usage API --------------------------------------------------------------------------------
 
-_USAGE_PLACES = ("$.data[*]", "$[*]")
 _USAGE = {"num_model_requests": "requests", "input_tokens": "prompt_tokens", "output_tokens": "output_tokens",
           "input_cached_tokens": "cached_tokens"}  # fmt: skip
 
