@@ -49,16 +49,16 @@ def pooled_quantiles(
     used = np.flatnonzero(counts.any(axis=0))
     if len(runs) < 2 or used.size == 0:
         return (None,) * len(fractions)
-    first, last = int(used[0]), int(used[-1])
     weight = np.full(len(runs), 1.0 / len(runs)) if weights is None else weights
-    within = np.cumsum(counts[:, first : last + 1], axis=1, dtype=np.float64)
+    # Between two bins that some window uses nothing changes.
+    within = np.cumsum(counts[:, used], axis=1, dtype=np.float64)
     sent = within[:, -1]
     total = float(weight @ sent)
     share = weight @ within / total
     ends = np.cumsum(strata or (len(runs),))[:-1]
     residuals = np.split((within - share[None, :] * sent[:, None]).T, ends, axis=1)
     half = half_widths(residuals, [float(each.sum()) for each in np.split(weight, ends)]) / total
-    middles = bin_middles_s(counts.shape[1])[first : last + 1]
+    middles = bin_middles_s(counts.shape[1])[used]
     above, below = share + half, share - half
 
     def interval(fraction: float) -> Interval:
