@@ -289,8 +289,9 @@ def test_classes_and_the_total_are_the_sums_of_their_tenants() -> None:
     requests = replace(given_load.requests, tenants=("x", "y", "z"), tenant_of=tenants)
     found = simulate(ENGINE, Fleet(replicas=2), replace(given_load, requests=requests), seed=1)
     together = merged(found.groups, class_name="all", tenant="all")
-    assert replace(found.total, ttft=None, tpot=None, e2e=None, queue=None) == replace(
-        together, ttft=None, tpot=None, e2e=None, queue=None
+    none = LogHistogram(counts=np.zeros(0, np.int64))
+    assert replace(found.total, ttft=none, tpot=none, e2e=none, queue=none) == replace(
+        together, ttft=none, tpot=none, e2e=none, queue=none
     )
     assert found.total.queue.counts.tolist() == together.queue.counts.tolist()
     for each, counts, rows in zip(CLASSES, found.group_rows.counts, found.group_rows.by_class, strict=True):

@@ -124,7 +124,8 @@ class KeptRows:
         key = self.bins * row + np.clip(places, 0, self.bins)
         at = np.searchsorted(self.keys, key)
         inside = np.append(self.counts, 0)[at] * (np.append(self.keys, -1)[at] == key)
-        return self._sums[at] - self._sums[self._ends[row]] + inside * np.asarray(parts)
+        found: NDArray[np.float64] = self._sums[at] - self._sums[self._ends[row]] + inside * np.asarray(parts)
+        return found
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:

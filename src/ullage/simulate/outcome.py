@@ -205,7 +205,8 @@ class GroupRows:
         if len(self.tenants) == 1:
             return self.histograms
         parts = self.histograms.reshape(len(self.class_names), len(self.tenants), *self.histograms.shape[1:])
-        return parts.sum(axis=1)
+        summed: NDArray[np.int64] = parts.sum(axis=1)
+        return summed
 
     @property
     def _counts(self) -> NDArray[np.int64]:
