@@ -43,7 +43,7 @@ class LevelOutcome:
 
 
 def level_runs(demand: Demand, trial: Trial, *, seed: int, map: Any = map) -> tuple[LevelOutcome, ...]:  # noqa: A002
-    """The planned replicas, as the trial has them, at every level of the week."""
+    """The planned replicas, as the trial has them, or a part of very many, at every level of the week."""
     rates = level_rates_rps(demand)
     return tuple(map(lambda level: _run(demand, trial, rates[:, level], seed=seed + level), range(rates.shape[1])))
 
