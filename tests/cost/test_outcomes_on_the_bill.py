@@ -73,6 +73,7 @@ def test_cancelled_requests_are_no_successes(demand: Demand) -> None:
     assert cancelled.successes == pytest.approx(plain.successes * (1 - 0.3 / 0.75))
 
 
+@pytest.mark.slow
 def test_a_part_of_very_many_replicas_stands_for_the_month_of_all_of_them() -> None:
     pool = load_pool(None, as_of=datetime.date(2026, 11, 15))
     assert isinstance(pool, CurveInputs)
