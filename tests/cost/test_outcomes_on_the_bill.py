@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from ullage.cost.attribution.usage import GroupUse
-from ullage.cost.pool_run import class_uses
+from ullage.cost.pool_run import class_uses, level_runs, month_groups
 from ullage.cost.service_use import ClassUse
 from ullage.load.plan import load_plan
+from ullage.load.pool import CurveInputs, load_pool
 from ullage.planning.planned_for import planned_for
 from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.outcomes import ClassOutcomes
@@ -70,3 +71,19 @@ def test_cancelled_requests_are_no_successes(demand: Demand) -> None:
     plain = used(demand, ClassOutcomes())
     cancelled = used(demand, ClassOutcomes(cancelled_fraction=0.3, refused_fraction=0.25))
     assert cancelled.successes == pytest.approx(plain.successes * (1 - 0.3 / 0.75))
+
+
+@pytest.mark.slow
+def test_a_part_of_very_many_replicas_stands_for_the_month_of_all_of_them() -> None:
+    pool = load_pool(None, as_of=datetime.date(2026, 11, 15))
+    assert isinstance(pool, CurveInputs)
+    demand, trial = pool.demand, pool.bases(0).conservative
+    whole, part = (
+        month_groups(level_runs(demand, replace(trial, replicas=replicas), seed=1), "class", period_hours=HOURS)
+        for replicas in (96, 128)
+    )
+    for one, other, asked in zip(whole, part, demand.classes, strict=True):
+        assert one.gpu_s is not None
+        assert other.requests == pytest.approx(asked.mean_rps * HOURS * 3600.0, rel=0.05)
+        # The same load on a third more replicas: steps are shared by fewer.
+        assert 0.9 * one.gpu_s < (other.gpu_s or 0.0) < 1.5 * one.gpu_s

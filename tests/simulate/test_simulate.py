@@ -30,8 +30,9 @@ from ullage.simulate import (
     simulate,
 )
 from ullage.simulate.fleet import Wanted
-from ullage.simulate.histogram import LogHistogram, bin_edges_s
+from ullage.simulate.histogram import KeptRows, LogHistogram, bin_edges_s
 from ullage.simulate.laws import check_laws
+from ullage.simulate.outcome import merged
 from ullage.simulate.world import KernelRun
 
 ENGINE = Engine(step=StepTable.affine(step_s=0.008, prefill_token_s=3e-5, kv_token_s=1e-8), kv_blocks=4000)
@@ -266,6 +267,37 @@ def test_a_duration_lies_in_its_bin_and_bins_are_narrow(duration_ps: int) -> Non
     assert edges[place] <= duration_ps * (1 + 1e-15)
     assert duration_ps < edges[place + 1] * (1 + 1e-15)
     assert edges[place + 1] - edges[place] <= max(2**20, edges[place] / 128)
+
+
+def test_rows_without_their_empty_bins_count_as_the_whole_rows_do() -> None:
+    rng = np.random.default_rng(3)
+    one, other = (np.where(rng.random((rows, 40)) < 0.3, rng.integers(1, 9, (rows, 40)), 0) for rows in (5, 2))
+    other[1] = 0
+    whole = np.concatenate([one, other])
+    kept = KeptRows.of(one, other)
+    assert kept.total_counts.tolist() == whole.sum(axis=1).tolist()
+    assert [each.whole.counts.tolist() for each in kept.histograms] == whole.tolist()
+    rows, bins, part = list(range(7)) * 3, [0] * 7 + [17] * 7 + [40] * 7, [0.0] * 7 + [0.25] * 7 + [0.0] * 7
+    padded = np.pad(whole, ((0, 0), (0, 1)))
+    counted = [padded[row, :at].sum() + by * padded[row, at] for row, at, by in zip(rows, bins, part, strict=True)]
+    assert kept.within(rows, bins, part).tolist() == counted
+
+
+def test_classes_and_the_total_are_the_sums_of_their_tenants() -> None:
+    given_load, rng = load(300), np.random.default_rng(4)
+    tenants = rng.integers(0, 3, 300).astype(np.int16)
+    requests = replace(given_load.requests, tenants=("x", "y", "z"), tenant_of=tenants)
+    found = simulate(ENGINE, Fleet(replicas=2), replace(given_load, requests=requests), seed=1)
+    together = merged(found.groups, class_name="all", tenant="all")
+    none = LogHistogram(counts=np.zeros(0, np.int64))
+    assert replace(found.total, ttft=none, tpot=none, e2e=none, queue=none) == replace(
+        together, ttft=none, tpot=none, e2e=none, queue=none
+    )
+    assert found.total.queue.counts.tolist() == together.queue.counts.tolist()
+    for each, counts, rows in zip(CLASSES, found.group_rows.counts, found.group_rows.by_class, strict=True):
+        own = found.of_class(each.name)
+        assert counts == own.counts
+        assert rows[kernel.codes.E2E].tolist() == own.e2e.counts.tolist()
 
 
 def test_quantiles_of_a_histogram() -> None:

@@ -17,6 +17,7 @@ from numpy.random import Generator
 from ullage.cost.attribution.usage import GroupUse, grouped_run, merged_groups
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, Named
 from ullage.service.trial.mix import MixLoad
+from ullage.service.trial.search import tested_pool
 from ullage.service.trial.trial import Trial
 from ullage.simulate.load import Requests
 from ullage.simulate.outcome import Outcome
@@ -32,16 +33,17 @@ _LONGEST_S, _SHORTEST_S = 7200.0, 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class LevelOutcome:
-    """One level: its share of the hours, and the run at its rates."""
+    """One level: its share of the hours, and the run at its rates; of very many replicas a part was run."""
 
     hours_fraction: float
+    pool_fraction: float = 1.0
     span_s: float
     requests: Requests
     outcome: Outcome
 
 
 def level_runs(demand: Demand, trial: Trial, *, seed: int, map: Any = map) -> tuple[LevelOutcome, ...]:  # noqa: A002
-    """The planned replicas, as the trial has them, at every level of the week."""
+    """The planned replicas, as the trial has them, or a part of very many, at every level of the week."""
     rates = level_rates_rps(demand)
     return tuple(map(lambda level: _run(demand, trial, rates[:, level], seed=seed + level), range(rates.shape[1])))
 
@@ -72,7 +74,8 @@ def _run(
     demand: Demand, trial: Trial, rates_rps: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *, seed: int
 ) -> LevelOutcome:
     total = max(float(rates_rps.sum()), 1e-9)
-    span_s = float(np.clip(_LEVEL_REQUESTS / total, _SHORTEST_S, _LONGEST_S))
+    trial, rate_rps = tested_pool(trial, total, trial.replicas)
+    span_s = float(np.clip(_LEVEL_REQUESTS / rate_rps, _SHORTEST_S, _LONGEST_S))
     model = replace(
         demand.model,
         classes=tuple(
@@ -82,9 +85,15 @@ def _run(
     )
     mix = trial.load_at
     level = replace(trial, load_at=replace(mix, model=model) if isinstance(mix, MixLoad) else mix)
-    load = level.load(total, seed, span_s=span_s)
+    load = level.load(rate_rps, seed, span_s=span_s)
     outcome = level.play(load, seed=seed, warmup_s=0.0, keep_requests=True, attribution=True, is_shared=True)
-    return LevelOutcome(hours_fraction=1.0 / LEVELS, span_s=span_s, requests=load.requests, outcome=outcome)
+    return LevelOutcome(
+        hours_fraction=1.0 / LEVELS,
+        pool_fraction=rate_rps / total,
+        span_s=span_s,
+        requests=load.requests,
+        outcome=outcome,
+    )
 
 
 def month_groups(
@@ -93,7 +102,7 @@ def month_groups(
     """The groups of a dimension over the period: every level's, times the hours it stands for."""
     return merged_groups(
         [
-            _scaled(each, run.hours_fraction * period_hours * SECONDS_PER_HOUR / run.span_s)
+            _scaled(each, run.hours_fraction * period_hours * SECONDS_PER_HOUR / (run.span_s * run.pool_fraction))
             for each in grouped_run(run.requests, run.outcome, by, model=model, rng=rng)
         ]
         for run in runs

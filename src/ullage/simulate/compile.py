@@ -87,7 +87,7 @@ def compile_problem(
         guard=_guard(fleet.guard),
         control=_control(fleet.autoscaler),
         start_delays_ps=_start_delays(fleet.autoscaler),
-        classes=_limited(_classes(requests.classes), engines, requests),
+        classes=_limited(_classes(requests.classes).copy(), engines, requests),
         group_class=group_classes(requests),
         arrival_ps=_arrivals(load),
         prompt_tokens=np.asarray(requests.prompt_tokens, np.int32),
@@ -209,7 +209,9 @@ def _start_delays(autoscaler: Autoscaler | None) -> Int64s:
     return np.full(2 * autoscaler.most_replicas + 1, to_ps(autoscaler.ready_s), np.int64)
 
 
+@functools.lru_cache(maxsize=64)
 def _classes(classes: tuple[LoadClass, ...]) -> Int64s:
+    """A row for each; runs of one mix share them."""
     ranks = sorted({each.priority for each in classes})
     rows = np.zeros((len(classes), len(ClassField)), np.int64)
     for row, each in zip(rows, classes, strict=True):

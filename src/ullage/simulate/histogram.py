@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,59 @@ class KeptHistogram:
         counts = np.zeros(self.bins, np.int64)
         counts[self.places] = self.counts
         return LogHistogram(counts=counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptRows:
+    """The same of many histograms, found in one pass; `keys` are their rows times the bins, plus the bin."""
+
+    keys: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    rows: int
+    bins: int
+
+    @staticmethod
+    def of(*given: NDArray[np.int64]) -> KeptRows:
+        """The rows of each matrix, one matrix after the other."""
+        first, keys, counts = 0, [], []
+        for each in given:
+            flat = each.reshape(-1)
+            places = flat.astype(np.bool_).nonzero()[0]
+            keys.append(places + first)
+            counts.append(flat[places])
+            first += flat.size
+        bins = given[0].shape[1]
+        return KeptRows(keys=np.concatenate(keys), counts=np.concatenate(counts), rows=first // bins, bins=bins)
+
+    @cached_property
+    def histograms(self) -> tuple[KeptHistogram, ...]:
+        ends, places = self._ends.tolist(), self.keys % self.bins
+        return tuple(
+            KeptHistogram(places=places[begin:end], counts=self.counts[begin:end], bins=self.bins)
+            for begin, end in pairwise(ends)
+        )
+
+    @cached_property
+    def total_counts(self) -> NDArray[np.int64]:
+        """By row."""
+        return np.diff(self._sums[self._ends])
+
+    def within(self, rows: Sequence[int], places: Sequence[int], parts: Sequence[float]) -> NDArray[np.float64]:
+        """Of each of these rows the counts below a bin, and a part of those in it."""
+        row = np.asarray(rows, np.int64)
+        key = self.bins * row + np.clip(places, 0, self.bins)
+        at = np.searchsorted(self.keys, key)
+        inside = np.append(self.counts, 0)[at] * (np.append(self.keys, -1)[at] == key)
+        found: NDArray[np.float64] = self._sums[at] - self._sums[self._ends[row]] + inside * np.asarray(parts)
+        return found
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.searchsorted(self.keys, self.bins * np.arange(self.rows + 1))
+
+    @cached_property
+    def _sums(self) -> NDArray[np.int64]:
+        return np.concatenate([[0], np.cumsum(self.counts)])
 
 
 @functools.lru_cache(maxsize=16)

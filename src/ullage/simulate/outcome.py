@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.simulate.histogram import LogHistogram
-from ullage.simulate.kernel import codes
+from ullage.simulate.kernel import codes, state
+from ullage.simulate.kernel.records import record_dtype
 from ullage.simulate.load import Requests
 from ullage.simulate.turns import issue_order
 from ullage.simulate.world import KernelRun
@@ -45,6 +46,7 @@ class Counts(NamedTuple):
         return self.success / ended if ended else float("nan")
 
 
+_COUNTED = record_dtype(state.Counters).names or ()
 OUTCOMES = tuple(name for name in Counts._fields if name != "retried")
 
 
@@ -166,17 +168,67 @@ class RequestArrays:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GroupRows:
+    """The kernel's records of every class and tenant, tenants running fastest, and gaps between tokens by class.
+
+    Most look at a sum, or at the histograms all at once: fifty classes take longer to name than to simulate.
+    """
+
+    class_names: tuple[str, ...]
+    tenants: tuple[str, ...]
+    counters: NDArray[Any]
+    shares: NDArray[Any]
+    histograms: NDArray[np.int64]
+    gaps: NDArray[np.int64]
+
+    @property
+    def each(self) -> tuple[GroupOutcome, ...]:
+        who = [(name, tenant) for name in self.class_names for tenant in self.tenants]
+        rows = zip(who, self._counts.tolist(), self.histograms, *self._shares, strict=True)
+        return tuple(_group(*names, counts, *rest) for names, counts, *rest in rows)
+
+    @property
+    def total(self) -> GroupOutcome:
+        busy_s, kv_token_s = self._shares
+        summed = self.histograms.sum(axis=0) if len(self.histograms) > 1 else self.histograms[0]
+        return _group("all", "all", self._counts.sum(axis=0).tolist(), summed, sum(busy_s), sum(kv_token_s))
+
+    @cached_property
+    def counts(self) -> tuple[Counts, ...]:
+        """How the requests of every class ended."""
+        outcomes = self._counts[:, : len(Counts._fields)].reshape(len(self.class_names), len(self.tenants), -1)
+        return tuple(Counts(*row) for row in outcomes.sum(axis=1).tolist())
+
+    @property
+    def by_class(self) -> NDArray[np.int64]:
+        """The histograms of every class, its tenants together."""
+        if len(self.tenants) == 1:
+            return self.histograms
+        parts = self.histograms.reshape(len(self.class_names), len(self.tenants), *self.histograms.shape[1:])
+        summed: NDArray[np.int64] = parts.sum(axis=1)
+        return summed
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        """Every counter is a word of its own; the outcomes come first, in the order of their codes."""
+        return self.counters.view(np.int64).reshape(self.counters.size, -1)
+
+    @property
+    def _shares(self) -> tuple[list[float], list[float]]:
+        return (self.shares["busy_ps"] / PS_PER_S).tolist(), (self.shares["kv_token_ps"] / PS_PER_S).tolist()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The result of a simulation.
 
     Groups count requests that arrived after the warm-up; gaps between tokens (`itl`, by class), replicas and the mean
-    of outstanding requests cover the whole run. `replica_rows` are the kernel's records, which few look at.
+    of outstanding requests cover the whole run. `group_rows` and `replica_rows` are the kernel's records.
     """
 
     duration_s: float
     warmup_s: float
-    groups: tuple[GroupOutcome, ...]
-    itl: dict[str, LogHistogram]
+    group_rows: GroupRows
     replica_rows: NDArray[Any]
     mean_outstanding_requests: float
     series: Series | None
@@ -185,8 +237,17 @@ class Outcome:
     requests: RequestArrays | None
 
     @cached_property
+    def groups(self) -> tuple[GroupOutcome, ...]:
+        return self.group_rows.each
+
+    @cached_property
     def total(self) -> GroupOutcome:
-        return merged(self.groups, class_name="all", tenant="all")
+        return self.group_rows.total
+
+    @cached_property
+    def itl(self) -> dict[str, LogHistogram]:
+        rows = self.group_rows
+        return {name: LogHistogram(counts=each) for name, each in zip(rows.class_names, rows.gaps, strict=True)}
 
     @cached_property
     def replicas(self) -> tuple[ReplicaOutcome, ...]:
@@ -237,14 +298,16 @@ def merged(groups: Any, *, class_name: str, tenant: str) -> GroupOutcome:
 
 def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
     """What a finished run shows as frozen values. Histograms are the run's own: it has no further use for them."""
-    problem, itl = run.problem, run.itl
+    problem = run.problem
     end_ps = int(run.clock.now_ps)
     mean = run.area_ps / end_ps if end_ps else 0.0
     return Outcome(
         duration_s=end_ps / PS_PER_S,
         warmup_s=problem.measure_from_ps / PS_PER_S,
-        groups=_groups(run, requests),
-        itl={each.name: LogHistogram(counts=itl[c]) for c, each in enumerate(requests.classes)},
+        group_rows=GroupRows(
+            class_names=tuple(each.name for each in requests.classes), tenants=requests.tenants,
+            counters=run.counters[1], shares=run.shares[1], histograms=run.histograms, gaps=run.itl,
+        ),
         replica_rows=run.world.given("replicas"),
         mean_outstanding_requests=mean,
         series=_series(run) if problem.sample_ps < codes.NEVER and problem.samples else None,
@@ -254,28 +317,20 @@ def read_outcome(run: KernelRun, requests: Requests) -> Outcome:
     )  # fmt: skip
 
 
-def _groups(run: KernelRun, requests: Requests) -> tuple[GroupOutcome, ...]:
-    """Every class and tenant, tenants running fastest."""
-    counters, histograms = run.counters[1], run.histograms
-    names = counters.dtype.names[len(Counts._fields) :]
-    busy_s, kv_token_s = ((run.shares[name][1] / PS_PER_S).tolist() for name in ("busy_ps", "kv_token_ps"))
-    who = ((each.name, tenant) for each in requests.classes for tenant in requests.tenants)
-    found = []
-    for place, ((class_name, tenant), row) in enumerate(zip(who, counters.tolist(), strict=True)):
-        # The outcomes come first, in the order of their codes.
-        rest = dict(zip(names, row[len(Counts._fields) :], strict=True))
-        del rest["cached_done_tokens"]
-        ttft, tpot, e2e, queue = (
-            LogHistogram(counts=histograms[place, which]) for which in (codes.TTFT, codes.TPOT, codes.E2E, codes.QUEUE)
-        )
-        found.append(
-            GroupOutcome(
-                class_name=class_name, tenant=tenant, counts=Counts(*row[: len(Counts._fields)]),
-                ttft=ttft, tpot=tpot, e2e=e2e, queue=queue, busy_s=busy_s[place], kv_token_s=kv_token_s[place],
-                **rest,
-            )
-        )  # fmt: skip
-    return tuple(found)
+def _group(
+    class_name: str, tenant: str, row: list[int], histograms: NDArray[np.int64], busy_s: float, kv_token_s: float
+) -> GroupOutcome:
+    """From a row of counters, which padding follows."""
+    outcomes = len(Counts._fields)
+    rest = dict(zip(_COUNTED[outcomes:], row[outcomes : len(_COUNTED)], strict=True))
+    del rest["cached_done_tokens"]
+    ttft, tpot, e2e, queue = (
+        LogHistogram(counts=histograms[which]) for which in (codes.TTFT, codes.TPOT, codes.E2E, codes.QUEUE)
+    )
+    return GroupOutcome(
+        class_name=class_name, tenant=tenant, counts=Counts(*row[:outcomes]),
+        ttft=ttft, tpot=tpot, e2e=e2e, queue=queue, busy_s=busy_s, kv_token_s=kv_token_s, **rest,
+    )  # fmt: skip
 
 
 def _replicas(rows: NDArray[Any]) -> tuple[ReplicaOutcome, ...]:
@@ -347,15 +402,15 @@ def _controls(run: KernelRun) -> Controls:
 
 def _requests(run: KernelRun, requests: Requests) -> RequestArrays:
     """In the order of the load; the kernel has later turns last."""
-    state, world = run.state, run.world
-    issued = state != codes.UNSEEN
+    status, world = run.state, run.world
+    issued = status != codes.UNSEEN
     found = RequestArrays(
         arrival_s=np.where(issued, world.arrival_ps / PS_PER_S, np.nan),
         admitted_s=np.where(world.admitted_ps >= 0, world.admitted_ps / PS_PER_S, np.nan),
         first_token_s=np.where(world.first_ps > 0, world.first_ps / PS_PER_S, np.nan),
         end_s=np.where(world.finish_ps >= 0, world.finish_ps / PS_PER_S, np.nan),
         outside_s=world.outside_ps / PS_PER_S if world.has_outside else np.zeros(issued.size),
-        outcome=np.where(issued, state - codes.SUCCESS, -1),
+        outcome=np.where(issued, status - codes.SUCCESS, -1),
         replica=run.replica,
         output_tokens=run.emitted.copy(),
         preemptions=world.preemptions.copy(),

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from ullage.service.trial.quantile import pooled_quantiles
-from ullage.simulate.histogram import LogHistogram, bin_edges_s
+from ullage.simulate.histogram import KeptHistogram, LogHistogram, bin_edges_s
 
 BINS = 128 * 30
 
 
-def _histogram(values_s: np.ndarray) -> LogHistogram:
+def _histogram(values_s: np.ndarray) -> KeptHistogram:
     counts, _ = np.histogram(values_s, bins=bin_edges_s(BINS))
-    return LogHistogram(counts=counts.astype(np.int64))
+    return KeptHistogram.of(LogHistogram(counts=counts.astype(np.int64)))
 
 
-def _runs(seed: int, *, count: int = 8, size: int = 2_000) -> list[LogHistogram]:
+def _runs(seed: int, *, count: int = 8, size: int = 2_000) -> list[KeptHistogram]:
     rng = np.random.default_rng(seed)
     # Runs differ as a whole, as runs with and without a burst do.
     return [_histogram(rng.exponential(1.0, size) * rng.lognormal(0.0, 0.1)) for _ in range(count)]

@@ -191,7 +191,7 @@ class Sample:
     ) -> tuple[Interval | None, ...]:
         """Percentiles of all requests of the load, with intervals that cover what another seed would find."""
         return pooled_quantiles(
-            [one.histograms[request_class.name][metric].whole for one in self.each],
+            [one.histograms[request_class.name][metric] for one in self.each],
             fractions,
             weights=self.each_weight,
             strata=[len(part) for part in self.windows],

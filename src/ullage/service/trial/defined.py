@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 def needs_requests(classes: Sequence[RequestClass]) -> bool:
     """Whether a run must keep its requests for these classes."""
-    return any(_counts_first(each) for each in classes)
+    return any(counts_first(each) for each in classes)
 
 
 def histograms(
@@ -34,7 +34,7 @@ def histograms(
     group = outcome.of_class(slo_class.name)
     pooled = slo_class.definitions.itl is ItlCount.POOLED
     tpot = group.tpot
-    if _counts_first(slo_class):
+    if counts_first(slo_class):
         counted = _counted(outcome, load, slo_class.name, from_s)
         tpot = LogHistogram.of(
             _whole_tpot_s(outcome, load)[counted],
@@ -54,7 +54,7 @@ def good_requests(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestCla
     good = outcome.total.counts.success
     for each in classes:
         limits = [slo for slo in each.slos if slo.metric is Metric.TPOT]
-        if limits and _counts_first(each):
+        if limits and counts_first(each):
             limit_s = max(limits, key=lambda slo: slo.percentile_fraction).limit_s
             counted = _counted(outcome, load, each.name, from_s)
             met_rest = counted & _met_rest(outcome)
@@ -62,7 +62,7 @@ def good_requests(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestCla
     return max(good, 0)
 
 
-def _counts_first(slo_class: RequestClass) -> bool:
+def counts_first(slo_class: RequestClass) -> bool:
     return slo_class.definitions.tpot is TpotCount.WITH_FIRST
 
 

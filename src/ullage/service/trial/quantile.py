@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.simulate.histogram import LogHistogram, bin_middles_s
+from ullage.simulate.histogram import KeptHistogram, bin_middles_s
 from ullage.simulate.statistics import Interval, t_quantile
 
 CONFIDENCE_FRACTION = 0.95
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 def pooled_quantiles(
-    runs: Sequence[LogHistogram],
+    runs: Sequence[KeptHistogram],
     fractions: Sequence[float],
     *,
     weights: Floats | None = None,
@@ -45,20 +45,22 @@ def pooled_quantiles(
     `weights` are those of the windows (alike where left out), `strata` how many windows each stratum has, in order.
     Above the largest latency seen nothing is known, so the interval ends there.
     """
-    counts = np.stack([each.counts for each in runs])
-    used = np.flatnonzero(counts.any(axis=0))
+    # Between two bins that some window uses nothing changes.
+    used = np.unique(np.concatenate([each.places for each in runs]))
     if len(runs) < 2 or used.size == 0:
         return (None,) * len(fractions)
-    first, last = int(used[0]), int(used[-1])
+    counts = np.zeros((len(runs), used.size))
+    for row, each in zip(counts, runs, strict=True):
+        row[np.searchsorted(used, each.places)] = each.counts
     weight = np.full(len(runs), 1.0 / len(runs)) if weights is None else weights
-    within = np.cumsum(counts[:, first : last + 1], axis=1, dtype=np.float64)
+    within = np.cumsum(counts, axis=1)
     sent = within[:, -1]
     total = float(weight @ sent)
     share = weight @ within / total
     ends = np.cumsum(strata or (len(runs),))[:-1]
     residuals = np.split((within - share[None, :] * sent[:, None]).T, ends, axis=1)
     half = half_widths(residuals, [float(each.sum()) for each in np.split(weight, ends)]) / total
-    middles = bin_middles_s(counts.shape[1])[first : last + 1]
+    middles = bin_middles_s(runs[0].bins)[used]
     above, below = share + half, share - half
 
     def interval(fraction: float) -> Interval:

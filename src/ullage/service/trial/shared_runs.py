@@ -36,7 +36,8 @@ def shared_run(load: Load, terms: tuple[object, ...], played: Callable[[], Outco
         known = _KNOWN[key] = load.requests.count, names, played()
         if len(_KNOWN) % _LOOKED_AFTER == 0:
             _forget_oldest()
-    return known[2] if known[1] == names else _renamed(known[2], dict(zip(known[1], names, strict=True)))
+    found = known[2]
+    return found if known[1] == names else replace(found, group_rows=replace(found.group_rows, class_names=names))
 
 
 def _content(load: OpenLoop) -> tuple[object, ...]:
@@ -60,14 +61,6 @@ def _content(load: OpenLoop) -> tuple[object, ...]:
     classes = tuple(replace(each, name="") for each in requests.classes)
     between = None if requests.turns is None else requests.turns.between
     return digest.digest(), requests.count, classes, requests.tenants, load.retry, between
-
-
-def _renamed(known: Outcome, new_names: dict[str, str]) -> Outcome:
-    return replace(
-        known,
-        groups=tuple(replace(each, class_name=new_names[each.class_name]) for each in known.groups),
-        itl={new_names[name]: each for name, each in known.itl.items()},
-    )
 
 
 def _forget_oldest() -> None:

@@ -8,6 +8,7 @@ what they read from the outcome.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -169,13 +170,10 @@ class Trial:
             )
         if not self.deadlines_s:
             return drawn
-        return drawn.with_classes(tuple(self._with_deadline(each) for each in drawn.requests.classes))
-
-    def _with_deadline(self, given: LoadClass) -> LoadClass:
-        deadline_s = self.deadlines_s.get(given.name)
-        if deadline_s is None:
-            return given
-        return replace(given, total_timeout_s=max(deadline_s - self.replica.request_overhead_s, 1e-9))
+        given_up_s = tuple(
+            (name, each_s - self.replica.request_overhead_s) for name, each_s in self.deadlines_s.items()
+        )
+        return drawn.with_classes(_with_deadlines(drawn.requests.classes, given_up_s))
 
     def play(
         self,
@@ -241,6 +239,16 @@ class Trial:
     def mix_names(self) -> tuple[str, ...]:
         """What the classes of its mix are called, in the mix's order; nothing where the load is no mix."""
         return self.load_at.names if isinstance(self.load_at, MixLoad) else ()
+
+
+@functools.lru_cache(maxsize=64)
+def _with_deadlines(classes: tuple[LoadClass, ...], given_up_s: tuple[tuple[str, float], ...]) -> tuple[LoadClass, ...]:
+    """The same classes for every window of a mix: fifty of them take a while to make."""
+    after_s = dict(given_up_s)
+    return tuple(
+        replace(each, total_timeout_s=max(after_s[each.name], 1e-9)) if each.name in after_s else each
+        for each in classes
+    )
 
 
 def requests_of(outcome: Outcome) -> RequestArrays:

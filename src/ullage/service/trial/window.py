@@ -7,6 +7,7 @@ read between the warm-up and the last arrival, where the load was what it says.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -14,15 +15,17 @@ import numpy as np
 
 from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
-from ullage.service.trial.defined import good_requests, histograms, needs_requests
+from ullage.service.trial.defined import counts_first, good_requests, histograms, needs_requests
 from ullage.service.trial.mix import LoadAt
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import WINDOW_S, Trial, play, requests_of
 from ullage.simulate.fleet import Fleet
-from ullage.simulate.histogram import KeptHistogram, LogHistogram, bin_edges_s
+from ullage.simulate.histogram import KeptHistogram, KeptRows, bin_edges_s
+from ullage.simulate.kernel import codes
 from ullage.simulate.load import PS_PER_S, OpenLoop
 from ullage.simulate.outcome import Counts, Outcome, Series
 from ullage.workload.classes import Metric, Slo
+from ullage.workload.definitions import ItlCount
 
 SHOWN_FRACTIONS = (0.5, 0.95, 0.99)
 # The number in the system is sampled this often in a run: enough to see thirds, cheap against the steps between.
@@ -115,13 +118,13 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
     kv = _mean_of(series, "kv_tokens", inside)
     kv_tokens = trial.replica.engine.kv_tokens
     good = good_requests(outcome, load, trial.classes, from_s=from_s)
-    by_class = {each.name: histograms(outcome, load, each, from_s=from_s) for each in trial.classes}
+    rows = _Rows.of(trial, outcome, load)
     return Window(
         seed=seed,
         rate_rps=rate_rps,
         drift=moved,
-        tallies=_tallies(trial, outcome, by_class),
-        histograms={name: _kept(each) for name, each in by_class.items()},
+        tallies=_tallies(trial, rows),
+        histograms=rows.histograms,
         mean_e2e_s=_or_zero(total.e2e.mean_s),
         service_s=max(0.0, _or_zero(total.e2e.mean_s) - _or_zero(total.queue.mean_s)),
         queue_age_s=_or_zero(total.queue.quantile_s(0.95)),
@@ -129,7 +132,7 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
         # Late in a window that empties afterwards, requests succeed that an endless run would still hold.
         goodput_rps=min(good / window_s, moved.ended_rps),
         achieved_rps=moved.ended_rps * (1.0 - _errors(total.counts)),
-        error_fractions={each.class_name: _errors(each.counts) for each in outcome.groups},
+        error_fractions={name: _errors(each) for name, each in rows.counts.items()},
         busy_fraction=min(1.0, _mean_of(series, "utilisation", inside)),
         kv_fraction=kv / kv_tokens,
         kv_peak_fraction=float(series.kv_tokens[inside].max(initial=0)) / kv_tokens,
@@ -139,9 +142,47 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
     )
 
 
-def _kept(by_metric: Mapping[Metric, LogHistogram]) -> dict[Metric, KeptHistogram]:
-    """Copies: the histograms themselves hold on to all memory of their run."""
-    return {metric: KeptHistogram.of(each) for metric, each in by_metric.items()}
+@dataclass(frozen=True, kw_only=True)
+class _Rows:
+    """The latencies of a run by class and metric, each a row of all that the run found, without their empty bins.
+
+    Whole histograms hold on to all memory of their run.
+    """
+
+    kept: KeptRows
+    places: Mapping[str, Mapping[Metric, int]]
+    counts: Mapping[str, Counts]
+
+    @staticmethod
+    def of(trial: Trial, outcome: Outcome, load: OpenLoop) -> _Rows:
+        rows = outcome.group_rows
+        own, gaps = rows.by_class.reshape(-1, codes.BINS), rows.gaps
+        counted = [each for each in trial.classes if counts_first(each)]
+        special = [histograms(outcome, load, each, from_s=trial.warmup_s)[Metric.TPOT].counts for each in counted]
+        at = {name: place for place, name in enumerate(rows.class_names)}
+        places: dict[str, dict[Metric, int]] = {}
+        for each in trial.classes:
+            first = codes.METRICS * at[each.name]
+            tpot = first + codes.TPOT
+            pooled = each.definitions.itl is ItlCount.POOLED
+            places[each.name] = {
+                Metric.TTFT: first + codes.TTFT,
+                Metric.TPOT: len(own) + len(gaps) + counted.index(each) if each in counted else tpot,
+                Metric.ITL: len(own) + at[each.name] if pooled else tpot,
+                Metric.E2E: first + codes.E2E,
+            }
+        return _Rows(
+            kept=KeptRows.of(own, gaps, *(each[None, :] for each in special)),
+            places=places,
+            counts=dict(zip(rows.class_names, rows.counts, strict=True)),
+        )
+
+    @property
+    def histograms(self) -> dict[str, dict[Metric, KeptHistogram]]:
+        each = self.kept.histograms
+        return {
+            name: {metric: each[row] for metric, row in by_metric.items()} for name, by_metric in self.places.items()
+        }
 
 
 def error_budget(class_name: str) -> str:
@@ -155,31 +196,24 @@ def criterion(class_name: str, slo: Slo) -> str:
     return f"{class_name} {slo.name}"
 
 
-def _tallies(trial: Trial, outcome: Outcome, by_class: Mapping[str, Mapping[Metric, LogHistogram]]) -> dict[str, Tally]:
+def _tallies(trial: Trial, rows: _Rows) -> dict[str, Tally]:
     """Every SLO and error budget of every class. What was refused, timed out or failed has met no SLO."""
+    slos = [(each.name, slo) for each in trial.classes for slo in each.slos]
+    places = [rows.places[name][slo.metric] for name, slo in slos]
+    bins = [_bin_at(rows.kept.bins, slo.limit_s) for _, slo in slos]
+    met_counts = rows.kept.within(places, [place for place, _ in bins], [part for _, part in bins]).tolist()
+    totals = rows.kept.total_counts[places].tolist()
+    slo_counts = zip(slos, totals, met_counts, strict=True)
     found: dict[str, Tally] = {}
     for each in trial.classes:
-        counts = outcome.of_class(each.name).counts
+        counts = rows.counts[each.name]
         lost = _lost(counts)
         found[error_budget(each.name)] = Tally(sent_count=counts.requests, missed_count=lost)
-        for slo in each.slos:
-            histogram = by_class[each.name][slo.metric]
-            total = float(histogram.total_count)
-            met = _within(histogram, slo.limit_s)
+        for (_, slo), total, met in itertools.islice(slo_counts, len(each.slos)):
             # A first token counts where it came, even if its request was lost later.
-            sent = max(total, float(counts.requests)) if slo.metric is Metric.TTFT else total + lost
+            sent = float(max(total, counts.requests) if slo.metric is Metric.TTFT else total + lost)
             found[criterion(each.name, slo)] = Tally(sent_count=sent, missed_count=sent - met)
     return found
-
-
-def _within(histogram: LogHistogram, limit_s: float) -> float:
-    """How many durations are within the limit; a bin that the limit divides counts by the part below it."""
-    place, part = _bin_at(histogram.counts.size, limit_s)
-    if place < 0:
-        return 0.0
-    if place >= histogram.counts.size:
-        return float(histogram.total_count)
-    return float(histogram.counts[:place].sum() + part * histogram.counts[place])
 
 
 @functools.lru_cache(maxsize=512)
