@@ -63,8 +63,8 @@ export function FleetView() {
               columns={[
                 { head: "line", cell: (row) => row.name },
                 { head: "amount", right: true, cell: (row) => <Fig of={row.amount} /> },
-                { head: "a month", right: true, cell: (row) => (row.usd ? <Fig of={row.usd} /> : "–") },
-                { head: "why", wide: true, cell: (row) => row.remark },
+                { head: "a month", right: true, cell: (row) => (row.usd && worth(row.amount) ? <Fig of={row.usd} /> : "–") },
+                { head: "why", wide: true, cell: (row) => (worth(row.amount) ? row.remark : "") },
               ]}
             />
             <p class="beside">
