@@ -126,10 +126,12 @@ function Tiles() {
 function TrafficBridge({ steps }: { steps: Step[] }) {
   if (!steps.length) return <Nothing>The plan lists no traffic.</Nothing>;
   const last = steps[steps.length - 1]!;
-  const added = (at: number) => worth(steps[at]!.amount) - worth(steps[at - 1]!.amount);
+  // A difference has the digits of what it leads to, and no more.
+  const lastDigit = 10 ** (Math.floor(Math.log10(worth(last.amount) || 1)) - 2);
+  const added = (at: number) => Number((Math.round((worth(steps[at]!.amount) - worth(steps[at - 1]!.amount)) / lastDigit) * lastDigit).toPrecision(6));
   const rows: Fall[] = steps.map((each, at) => ({
     label: each.name,
-    value: at === 0 ? worth(each.amount) : added(at),
+    value: worth(each.amount) - (at === 0 ? 0 : worth(steps[at - 1]!.amount)),
     shown: at === 0 ? show(each.amount.value, each.amount.unit) : `${added(at) < 0 ? "" : "+"}${show(added(at), each.amount.unit)}`,
     remark: at > 0 ? `${brief(worth(each.amount) / worth(steps[at - 1]!.amount))} × ${each.remark}` : each.remark,
     name: each.amount.name,
