@@ -169,7 +169,7 @@ def test_a_jailed_process_reaches_its_own_folder_and_nothing_else(tmp_path: Path
 @pytest.mark.parametrize("value", PATHS)
 def test_one_s_own_scenario_names_uploads_alone(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    request = {"plan": None, "set": {}, "traffic": None, "own": [f"launch: workload.trace=[{value}]"]}
+    request: dict[str, Any] = {"plan": None, "set": {}, "traffic": None, "own": [f"launch: workload.trace=[{value}]"]}
     kind, said = perform({"verb": "scenarios", "request": request}, lambda _fraction, _stage="", /: None)
     assert kind == "problem"
     assert "is a path, and a request has no files" in said.decode()

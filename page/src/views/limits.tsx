@@ -97,7 +97,7 @@ function Bursts({ of }: { of: string }) {
   const at = (kind: string) => lengths.map((each) => plan.number(`burst.${kind}_${each}s_ratio`, of) ?? null);
   return (
     <>
-      <Chart title="Burst budget: how high a burst of each length may be" caption="How many times the planned load may come, and for how long, without a violated SLO: four ways, each by itself. Hot and warm replicas are those that the policy keeps, cold ones as many as the burst needs.">
+      <Chart title="Burst budget: how high a burst of each length may be" caption="How many times the planned load may come, and for how long, without a violated SLO: four ways, each by itself. Hot and warm replicas are those that the policy keeps, cold ones as many as are needed.">
         <Lines
           x={lengths.map((_, place) => place)}
           series={KINDS.map(([kind, label], tint) => ({ label, values: at(kind), tint, points: true }))}
