@@ -2,7 +2,7 @@ import { createContext, type ComponentChildren } from "preact";
 import { useContext } from "preact/hooks";
 import type { Plan, Quantity } from "./document";
 import { sign } from "./evidence";
-import { show } from "./words";
+import { chance, show, spaced } from "./words";
 
 export interface Told {
   plan: Plan;
@@ -16,7 +16,7 @@ export const useTold = () => useContext(Telling);
 export function Fig({ of, text }: { of: Quantity | null | undefined; text?: string }) {
   const { explain } = useTold();
   if (!of) return <span class="none">not known</span>;
-  const shown = text ?? show(of.value, of.unit);
+  const shown = (text ?? show(of.value, of.unit)) || "none";
   return (
     <button
       type="button"
@@ -39,6 +39,11 @@ export function Named({ name, pool = "", text }: { name: string; pool?: string; 
   const { plan } = useTold();
   return <Fig of={plan.figure(name, pool)} text={text} />;
 }
+
+/** A chance, with the digits that draws can tell. */
+export const Chance = ({ of }: { of: Quantity | null | undefined }) => (
+  <Fig of={of} text={typeof of?.value === "number" ? chance(of.value) : undefined} />
+);
 
 /** A question, the sentence that answers it, then what it rests on. */
 export function View({ id, question, children }: { id: string; question: string; children: ComponentChildren }) {
@@ -80,10 +85,11 @@ export interface Column<Row> {
   tight?: boolean;
 }
 
+/** On a phone a row is a card, its cells below each other with their heads, so that nothing is read by scrolling sideways. */
 export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: Column<Row>[]; caption: string }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
-      <table>
+      <table class={columns.length > 3 ? "cards" : columns.some((each) => each.wide) ? "cards short" : ""}>
         <caption>{caption}</caption>
         <thead>
           <tr>
@@ -103,7 +109,7 @@ export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: C
                     {each.cell(row)}
                   </th>
                 ) : (
-                  <td key={place} class={each.right ? "right" : each.wide ? "text" : each.tight ? "tight" : ""}>
+                  <td key={place} data-head={each.head} class={each.right ? "right" : each.wide ? "text" : each.tight ? "tight" : ""}>
                     {each.cell(row)}
                   </td>
                 ),
@@ -116,6 +122,9 @@ export function Table<Row>({ rows, columns, caption }: { rows: Row[]; columns: C
   );
 }
 
+/** Stages whose name is no noun that notes could be about. */
+const ABOUT: Record<string, string> = { binding: "what binds", uncertainty: "risk", bill: "the bill" };
+
 /** Sentences of a stage: what was approximated, what is uncertain, what to measure next. */
 export function Notes({ stage, pool = "" }: { stage: string; pool?: string }) {
   const { plan } = useTold();
@@ -123,7 +132,9 @@ export function Notes({ stage, pool = "" }: { stage: string; pool?: string }) {
   if (!notes.length) return null;
   return (
     <details class="notes">
-      <summary>{notes.length === 1 ? "One note" : `${notes.length} notes`}</summary>
+      <summary>
+        {notes.length === 1 ? "One note" : `${notes.length} notes`} on {ABOUT[stage] ?? spaced(stage)}
+      </summary>
       <ul>
         {notes.map((each) => (
           <li key={each}>{each}</li>

@@ -6,7 +6,7 @@ const WATTS: [number, string][] = [[1e6, "MW"], [1e3, "kW"], [1, "W"]];
 const FLOPS: [number, string][] = [[1e15, "PFLOP/s"], [1e12, "TFLOP/s"], [1e9, "GFLOP/s"], [1, "FLOP/s"]];
 const BANDWIDTH: [number, string][] = [[1e12, "TB/s"], [1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]];
 
-/** To so many digits, a whole number in full; with a thin space between thousands and no exponent. */
+/** To so many digits, a whole number in full; with a comma between thousands and no exponent, as the terminal has it. */
 export function brief(value: number, digits = 3): string {
   if (value === 0) return "0";
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return grouped(value, 0);
@@ -18,7 +18,7 @@ export function brief(value: number, digits = 3): string {
 function grouped(value: number, places: number): string {
   const [whole = "", part] = Math.abs(value).toFixed(places).split(".");
   const rest = part?.replace(/0+$/, "");
-  return `${value < 0 ? "−" : ""}${whole.replace(/\B(?=(\d{3})+$)/g, "\u202f")}${rest ? `.${rest}` : ""}`;
+  return `${value < 0 ? "−" : ""}${whole.replace(/\B(?=(\d{3})+$)/g, ",")}${rest ? `.${rest}` : ""}`;
 }
 
 function scaled(value: number, sizes: [number, string][]): string {
@@ -34,6 +34,8 @@ export const bytes = (value: number) => scaled(value, BYTES);
 export const percent = (value: number) => (value > 0 && value < 1e-4 ? "< 0.01 %" : `${brief(100 * value)} %`);
 /** A part of a whole beside its other parts: below a thousandth it is as good as none. */
 export const part = (value: number) => (value > 0 && value < 1e-3 ? "< 0.1 %" : `${brief(100 * value, 2)} %`);
+/** A chance out of some thousand draws: its third digit is noise. */
+export const chance = (value: number) => `${brief(100 * value, 2)} %`;
 /** A duration in seconds or milliseconds alone, as axes and SLOs have it. */
 export const plainSeconds = (value: number) => (value < 1 ? `${brief(value * 1e3)} ms` : `${brief(value)} s`);
 

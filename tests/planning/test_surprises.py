@@ -36,6 +36,7 @@ def named(found: tuple[Surprise, ...]) -> dict[str, Surprise]:
 def test_default_lengths_are_said_with_their_part_of_the_bill() -> None:
     plan = planned()
     found = named(answer(plan).surprises)
+    assert "p95 4,799 in, 849 out" in found["default lengths"].sentence
     assert number(found["default lengths"].moves) == pytest.approx(1.0, abs=1e-6), "both classes have default lengths"
     text = "\n".join(each.plain for each in Screen(answer=answer(plan)).lines())
     assert "of the bill: lengths of chat" in text

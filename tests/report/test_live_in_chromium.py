@@ -182,6 +182,21 @@ def test_files_are_read_with_their_anomalies_and_a_job_can_be_cancelled(
         assert complaints == []
 
 
+def test_a_refused_plan_says_what_would_fit_and_a_lost_service_that_it_is_lost(browser: Browser) -> None:
+    with service() as place, live(browser, place, width=390) as (page, complaints):
+        page.get_by_text("Plan file", exact=True).click()
+        page.locator("textarea").fill(ONE_REPLICA.replace("llama-3.1-8b", "llama-3.3-70b"))
+        page.get_by_role("button", name="Plan this file").click()
+        said = page.locator(".status")
+        expect(said).to_contain_text("The plan does not hold. memory", timeout=DECIDED_MS)
+        expect(said.locator("li").first).to_contain_text("KV tokens")
+        expect(said).to_be_in_viewport()
+        page.route("**/v1/**", lambda route: route.abort())
+        page.get_by_role("button", name="Ask again").click()
+        expect(said).to_contain_text("The service does not answer.")
+        assert complaints == []
+
+
 def test_a_busy_service_is_said_to_be_busy_and_asked_again(browser: Browser) -> None:
     with service("--requests-per-s", "2") as slow, live(browser, slow) as (page, _):
         page.wait_for_selector(".status")

@@ -73,8 +73,40 @@ def test_every_view_answers_with_a_sentence_and_a_chart(browser: Browser, exampl
             assert view.locator(".drawing svg, .lines canvas").count() > 0, name
             assert "not known" not in view.locator("p.sentence").first.inner_text(), name
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        listed = len(json.loads(page.eval_on_selector("#plan", "each => each.textContent"))["assumptions"])
+        assert f"{listed} assumptions" in page.locator("header.top").inner_text()
         assert found.complaints == []
         assert found.asked == [example.as_uri()]
+
+
+CUT = """
+() => [...document.querySelectorAll('.scroll')]
+  .filter(each => each.scrollWidth > each.clientWidth + 1)
+  .map(each => each.getAttribute('aria-label'))
+"""
+COLLIDING = """
+() => [...document.querySelectorAll('.drawing svg')].flatMap(drawing => {
+  const texts = [...drawing.querySelectorAll('text')].filter(each => each.textContent);
+  const words = texts.map(each => [each.textContent, each.getBoundingClientRect()]);
+  const place = drawing.getBoundingClientRect();
+  const apart = (a, b) => a.right < b.left + 2 || b.right < a.left + 2 || a.bottom < b.top + 4 || b.bottom < a.top + 4;
+  return words.flatMap(([word, box], at) => [
+    ...(box.left < place.left - 1 || box.right > place.right + 1 ? [`${word} leaves its chart`] : []),
+    ...words.slice(at + 1).filter(([, other]) => !apart(box, other)).map(([other]) => `${word} on ${other}`),
+  ]);
+})
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("plan", [None, TWO_POOLS], ids=["example", "two pools"])
+def test_no_table_is_cut_and_no_word_stands_on_another(
+    browser: Browser, tmp_path: Path, plan: str | None, width: int
+) -> None:
+    text = to_text(planned(plan).to_dict())  # type: ignore[attr-defined]
+    with opened(browser, written(tmp_path, text), width=width) as found:
+        assert found.page.evaluate(CUT) == []
+        assert found.page.evaluate(COLLIDING) == []
 
 
 def test_a_figure_explains_itself_down_to_its_sources_by_mouse_and_by_keyboard(browser: Browser, example: Path) -> None:

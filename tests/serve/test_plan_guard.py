@@ -19,6 +19,7 @@ from ullage.errors import InputError, UllageError
 from ullage.files.plan_file import key_rows
 from ullage.load.plan import load_plan
 from ullage.serve.plan_guard import FILE_KEYS, FOLDER_KEYS, MODEL_KEYS, check_plan, named_uploads
+from ullage.serve.tasks import perform
 
 UPLOADED = "u" + "ab" * 16 + ".csv"
 opened: list[str] = []
@@ -68,12 +69,15 @@ def test_a_model_is_a_name_or_an_upload(key: str) -> None:
 
 def _plans(value: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The example with this text at every key that takes one, by itself, in a list and in a mapping."""
+    example = copy.deepcopy(EXAMPLE)
+    # A key is read where those beside it are there.
+    example["pool"]["speculation"] = {"method": "draft", "tokens": 1, "acceptance": ["80%"], "draft": "llama-3.1-8b"}
     for row in key_rows():
         if "text" not in row.kind:
             continue
         for path in {row.path, row.path.replace("pool.", "pools[].", 1)}:
             for given in (value, [value], {"pool": value}, {"pool": [value]}):
-                yield row.path, _put(copy.deepcopy(EXAMPLE), path, given)
+                yield row.path, _put(copy.deepcopy(example), path, given)
 
 
 def _put(plan: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
@@ -134,6 +138,8 @@ tries = {
     "fetch": lambda: urllib.request.urlopen("http://169.254.169.254/", timeout=1),
     "shell": lambda: subprocess.run(["true"]),
     "system": lambda: os.system("true"),
+    "environment": lambda: open("/proc/self/environ").read(),
+    "keys": lambda: os.listdir("/etc/ssl/private"),
 }
 for name, attempt in tries.items():
     try:
@@ -155,9 +161,18 @@ def test_a_jailed_process_reaches_its_own_folder_and_nothing_else(tmp_path: Path
     )  # fmt: skip
     found = dict(line.split(" ", 1) for line in ran.stdout.splitlines())
     assert found.pop("own") == "done"
-    assert len(found) == 11
+    assert len(found) == 13
     assert {name for name, said in found.items() if "JailError" not in said} == set(), ran.stdout
     assert outside.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("value", PATHS)
+def test_one_s_own_scenario_names_uploads_alone(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    request: dict[str, Any] = {"plan": None, "set": {}, "traffic": None, "own": [f"launch: workload.trace=[{value}]"]}
+    kind, said = perform({"verb": "scenarios", "request": request}, lambda _fraction, _stage="", /: None)
+    assert kind == "problem"
+    assert "is a path, and a request has no files" in said.decode()
 
 
 def test_uploads_are_found_wherever_a_request_names_them() -> None:

@@ -7,13 +7,23 @@ export const colour = (at: number) => `var(--series-${(at % 8) + 1})`;
 /** Between the margins of an A4 page, in CSS pixels. */
 export const PAPER_WIDTH = 680;
 
-/** Room for a label of this text, at the size that charts write in. */
-export const textWidth = (text: string) => text.length * 7.1;
+let pen: CanvasRenderingContext2D | null = null;
 
-export const cut = (text: string, px: number) => {
-  const most = Math.floor(px / 7.1);
-  return text.length <= most ? text : most < 2 ? "" : `${text.slice(0, most - 1)}…`;
-};
+/** Room for a label of this text, at the size that charts write in: fonts differ by a quarter from machine to machine. */
+export function textWidth(text: string): number {
+  if (!pen) {
+    pen = document.createElement("canvas").getContext("2d")!;
+    pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+  }
+  return pen.measureText(text).width;
+}
+
+export function cut(text: string, px: number): string {
+  if (textWidth(text) <= px) return text;
+  let shown = text;
+  while (shown.length > 1 && textWidth(`${shown}…`) > px) shown = shown.slice(0, -1);
+  return shown.length > 1 ? `${shown.trimEnd()}…` : "";
+}
 
 /** A drawing as wide as its place. Marks inside it that explain themselves make it a group, else it is one picture. */
 export function Drawing({

@@ -16,6 +16,9 @@ export function Heat({ hours, unit, label }: { hours: number[]; unit: string; la
       <Drawing label={label} height={(width) => TOP + 7 * tall(width) + 4}>
         {(width) => (
           <>
+            <text class="axis" x={LEFT - 6} y={12} text-anchor="end">
+              hour
+            </text>
             {[0, 3, 6, 9, 12, 15, 18, 21].map((hour) => (
               <text key={hour} class="axis" x={LEFT + (hour + 0.5) * side(width)} y={12} text-anchor="middle">
                 {hour}

@@ -95,8 +95,10 @@ export function Lines(props: LinesProps) {
   }, [props]);
   return (
     <>
-      <div ref={place} class="lines" role="img" aria-label={props.label} />
-      <p ref={read} class="readout" aria-hidden="true" />
+      <div class="plot">
+        <div ref={place} class="lines" role="img" aria-label={props.label} />
+        <p ref={read} class="readout" aria-hidden="true" />
+      </div>
       <Legend
         entries={[
           ...props.series.map((each) => ({ name: each.label, tint: each.tint, line: true, dash: each.dash })),
@@ -134,7 +136,8 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
   return {
     width,
     height: props.height ?? (narrow ? 240 : 290),
-    padding: [18, 26, 0, 0],
+    // Words stand above the plot: the unit of the axis, and what a line across or down it means.
+    padding: [26, 26, 0, 0],
     cursor: { y: false, points: { size: 7 } },
     scales: {
       x: { time: false, ...(props.logX ? { distr: 3 as const } : {}), ...(props.xRange ? { range: props.xRange } : {}) },
@@ -146,8 +149,9 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
       {
         ...axis,
         label: props.xLabel,
-        labelSize: 20,
-        size: 34,
+        labelSize: 18,
+        labelGap: 0,
+        size: 26,
         values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : formatX(each))),
         space: narrow ? 46 : 60,
         splits: props.logX ? (_plot, _axis, low, high) => logSplits(low, high, [1]) : undefined,
@@ -155,8 +159,6 @@ function options(props: LinesProps, width: number, readOut: (text: string) => vo
       },
       {
         ...axis,
-        label: narrow ? undefined : props.yLabel,
-        labelSize: 20,
         size: 60,
         values: (_plot, ticks) => ticks.map((each) => (each === null ? "" : format(each))),
         splits: props.log ? (_plot, _axis, low, high) => logSplits(low, high, [1, 2, 5]) : undefined,
@@ -243,17 +245,34 @@ function logSplits(low: number, high: number, digits: number[]): number[] {
   return found;
 }
 
-function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) {
+/** The unit of the axis, and lines with their words; no word stands on another, and a line behind one leaves it readable. */
+function drawRules(plot: uPlot, { rules = [], shade, yLabel }: LinesProps, ink: string) {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio || 1;
+  const paper = style("--paper");
   ctx.save();
   ctx.font = `${12 * ratio}px system-ui, sans-serif`;
   ctx.textBaseline = "bottom";
+  ctx.textAlign = "left";
+  const write = (text: string, x: number, y: number, fill: string) => {
+    ctx.save();
+    ctx.setLineDash([]);
+    ctx.lineJoin = "round";
+    ctx.lineWidth = 3 * ratio;
+    ctx.strokeStyle = paper;
+    ctx.strokeText(text, x, y);
+    ctx.fillStyle = fill;
+    ctx.fillText(text, x, y);
+    ctx.restore();
+  };
   const high = rules.filter((each) => !each.across).map((each) => plot.valToPos(each.at, "x", true));
-  const written: [number, number][] = [];
+  const written: [number, number][] = [[0, ctx.measureText(yLabel).width + 8 * ratio]];
+  const levels: { y: number; right: number }[] = [];
+  write(yLabel, 0, bbox.top - 8 * ratio, style("--faint"));
+  // Words last: a line that is drawn later would cross them.
+  const words: (() => void)[] = [];
   rules.forEach((each, place) => {
     ctx.strokeStyle = each.tint === undefined ? ink : tinted(each.tint);
-    ctx.fillStyle = ctx.strokeStyle;
     ctx.lineWidth = 1.5 * ratio;
     ctx.setLineDash([5 * ratio, 4 * ratio]);
     ctx.beginPath();
@@ -263,8 +282,11 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
       ctx.moveTo(bbox.left, y);
       ctx.lineTo(bbox.left + bbox.width, y);
       ctx.stroke();
-      ctx.textAlign = "left";
-      ctx.fillText(each.label, bbox.left + 6 * ratio, y - 3 * ratio);
+      // Limits that lie close have their words side by side.
+      const beside = levels.filter((other) => Math.abs(other.y - y) < 14 * ratio).map((other) => other.right);
+      const from = Math.max(bbox.left + 6 * ratio, ...beside);
+      levels.push({ y, right: from + ctx.measureText(each.label).width + 12 * ratio });
+      words.push(() => write(each.label, from, y - 2 * ratio, ink));
       return;
     }
     const x = plot.valToPos(each.at, "x", true);
@@ -276,21 +298,20 @@ function drawRules(plot: uPlot, { rules = [], shade }: LinesProps, ink: string) 
     const wide = ctx.measureText(each.label).width + 8 * ratio;
     const next = Math.min(...high.filter((other, at) => at !== place && other > x));
     const isLeft = next - x < wide;
-    ctx.textAlign = "left";
     const start = isLeft ? x - wide + 4 * ratio : Math.min(x + 4 * ratio, ctx.canvas.width - wide);
     const from = Math.max(start, 0);
     // One that would stand on another goes below it, inside the chart.
     const isFree = written.every(([left, right]) => from >= right || from + wide <= left);
     written.push([from, from + wide]);
-    ctx.fillText(each.label, from, bbox.top + (isFree ? -1 : 14) * ratio);
+    words.push(() => write(each.label, from, bbox.top + (isFree ? -8 : 14) * ratio, ink));
   });
+  words.forEach((each) => each());
   if (shade) {
     const left = plot.valToPos(shade.from, "x", true);
     const wide = ctx.measureText(shade.label).width;
-    ctx.fillStyle = style("--faint");
-    ctx.textAlign = "left";
-    ctx.textBaseline = "top";
-    if (bbox.left + bbox.width - left > wide + 8 * ratio) ctx.fillText(shade.label, left + 5 * ratio, bbox.top + 5 * ratio);
+    const end = left + 4 * ratio + wide;
+    const isFree = end < bbox.left + bbox.width && written.every(([from, until]) => left >= until || end <= from);
+    if (isFree) write(shade.label, left + 4 * ratio, bbox.top - 8 * ratio, style("--faint"));
   }
   ctx.restore();
 }

@@ -30,7 +30,7 @@ export function Stacked({ bars, label, whole }: { bars: Bar[]; label: string; wh
       <Drawing label={label} marks height={() => bars.length * ROW + 2}>
         {(width) => {
           const names = named
-            ? Math.min(Math.max(...bars.map((each) => textWidth(each.label))) + 12, width < 560 ? 140 : 220)
+            ? Math.min(Math.max(...bars.map((each) => textWidth(each.label))) + 12, width < 560 ? 150 : 260)
             : 0;
           const remarks = Math.max(...bars.map((each) => textWidth(each.remark ?? "")));
           const room = width - names - (remarks ? remarks + 10 : 0);
@@ -40,7 +40,7 @@ export function Stacked({ bars, label, whole }: { bars: Bar[]; label: string; wh
               <g key={row}>
                 {named && (
                   <text x={names - 8} y={row * ROW + 25} text-anchor="end">
-                    {cut(bar.label, names - 10)}
+                    {cut(bar.label, names - 8)}
                   </text>
                 )}
                 {bar.parts.map((part) => {

@@ -28,9 +28,9 @@ export function Waterfall({ rows, label }: { rows: Fall[]; label: string }) {
     <Drawing label={label} marks height={() => bars.length * ROW + 4}>
       {(width) => {
         const narrow = width < 560;
-        const names = Math.min(Math.max(...bars.map((each) => textWidth(each.label) * (each.isSum ? 1.15 : 1))) + 14, narrow ? 150 : 220);
+        const names = Math.min(Math.max(...bars.map((each) => textWidth(each.label) * (each.isSum ? 1.15 : 1))) + 14, narrow ? 170 : 260);
         const values = Math.max(...bars.map((each) => textWidth(each.shown))) + 10;
-        const remarks = narrow ? 0 : Math.min(Math.max(0, ...bars.map((each) => textWidth(each.remark ?? ""))) + 12, width * 0.32);
+        const remarks = narrow ? 0 : Math.min(Math.max(0, ...bars.map((each) => textWidth(each.remark ?? ""))) + 12, width * 0.42);
         const room = Math.max(60, width - names - values - remarks);
         const x = (value: number) => names + (value / most) * room;
         return bars.map((each, at) => (

@@ -76,7 +76,7 @@ function Choice({ id, label, value, options, set }: { id: string; label: string;
 }
 
 /** A share that is the plan's own until it is moved. */
-function Share(props: { id: string; label: string; value: number | null; min: number; max: number; step: number; own: number; set: (value: number) => void }) {
+function Share(props: { id: string; label: string; value: number | null; min: number; max: number; step: number; own: number; isKnown: boolean; set: (value: number) => void }) {
   return (
     <Slider
       id={props.id}
@@ -85,7 +85,7 @@ function Share(props: { id: string; label: string; value: number | null; min: nu
       min={props.min}
       max={props.max}
       step={props.step}
-      shown={props.value === null ? `${part(props.own)} as planned` : percent(props.value)}
+      shown={props.value !== null ? percent(props.value) : props.isKnown ? `${part(props.own)} as planned` : "as planned"}
       set={props.set}
     />
   );
@@ -96,7 +96,9 @@ export function Controls({ moves, move, from, devices }: Props) {
     const found = (from?.assumptions[name] ?? from?.figures[name])?.value;
     return typeof found === "number" ? found : otherwise;
   };
-  const cached = own(`demand.${from?.classes[0]?.name}.cached_fraction`, 0.5);
+  // Classes differ; one number is said where it is that of all of them.
+  const shares = (from?.classes ?? []).map((each) => own(`demand.${each.name}.cached_fraction`, 0.5));
+  const cached = shares[0] ?? 0.5;
   const single = (from?.summary.pools.length ?? 1) === 1;
   return (
     <fieldset class="controls">
@@ -104,15 +106,16 @@ export function Controls({ moves, move, from, devices }: Props) {
       <Factor id="traffic" label="Traffic" value={moves.traffic} most={4} set={(traffic) => move({ traffic })} />
       <Factor id="output" label="Output length" value={moves.output} most={4} set={(output) => move({ output })} />
       <Factor id="prompt" label="Prompt length" value={moves.prompt} most={4} set={(prompt) => move({ prompt })} />
-      <Share id="cached" label="Cached share" value={moves.cached} min={0} max={0.95} step={0.05} own={cached} set={(value) => move({ cached: value })} />
+      <Share id="cached" label="Cached share" value={moves.cached} min={0} max={0.95} step={0.05} own={cached} isKnown={new Set(shares).size === 1} set={(value) => move({ cached: value })} />
       <Factor id="slo" label="SLO limits" value={moves.slo} most={4} set={(slo) => move({ slo })} />
-      <Share id="shortfall" label="Shortfall risk" value={moves.shortfall} min={0.005} max={0.5} step={0.005} own={own("policy.shortfall", 0.05)} set={(shortfall) => move({ shortfall })} />
+      <Share id="shortfall" label="Shortfall risk" value={moves.shortfall} min={0.005} max={0.5} step={0.005} own={own("policy.shortfall", 0.05)} isKnown={from !== null} set={(shortfall) => move({ shortfall })} />
       <Slider id="discount" label="Discount on prices" value={moves.discount} min={0} max={0.7} step={0.05} shown={moves.discount ? percent(moves.discount) : "list price"} set={(discount) => move({ discount })} />
       {single && <Choice id="device" label="Device" value={moves.device} options={devices} set={(device) => move({ device })} />}
       {single && <Choice id="storage" label="Weights come from" value={moves.storage} options={STORAGES} set={(storage) => move({ storage })} />}
       <div class="control">
-        <label>
-          <input type="checkbox" checked={moves.risk} onChange={(event) => move({ risk: event.currentTarget.checked })} /> Study the risk too (takes twice as long)
+        <label class="check">
+          <input type="checkbox" checked={moves.risk} onChange={(event) => move({ risk: event.currentTarget.checked })} />
+          <span>Study the risk too (takes twice as long)</span>
         </label>
       </div>
     </fieldset>

@@ -38,7 +38,9 @@ export function Files({ use, inUse }: { use: (key: string, name: string) => void
       found.name = await upload(file);
       if (of.verb) found.anomalies = [...new Set(anomaliesIn(await answered(of.verb, of.body(found.name))))];
     } catch (error) {
-      found.refused = error instanceof Refused ? `${error.title}: ${error.message}` : String(error);
+      const said = error instanceof Refused ? `${error.title}: ${error.message}` : String(error);
+      // The service knows the file by the name it gave it, people by their own.
+      found.refused = found.name ? said.replaceAll(found.name, file.name) : said;
     }
     setBusy("");
     setRead((before) => [found, ...before]);

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Drill, PlanJson } from "../document";
 import { Nothing } from "../figure";
 import { PlanPage } from "../page";
-import { brief, percent, usd } from "../words";
+import { brief, counted, percent, usd } from "../words";
 import "../style.css";
 import "./live.css";
 import { archive } from "./archive";
@@ -112,7 +112,14 @@ function Live() {
   return (
     <>
       {board}
-      {shown ? <PlanPage json={shown} /> : <main><h1>Ullage</h1></main>}
+      {shown ? (
+        <PlanPage json={shown} />
+      ) : (
+        <main>
+          <h1>Ullage</h1>
+          <Nothing>The views of the plan stand here as soon as it is decided: answer, demand, memory, service, limits, fleet, losses, scaling, money and assumptions.</Nothing>
+        </main>
+      )}
     </>
   );
 }
@@ -160,7 +167,7 @@ function Status({ desk }: { desk: Desk }) {
       <p role="status" class="sentence">
         {waiting !== null ? (
           <>
-            <strong>The service is busy.</strong> {refused?.message} Asking again in {waiting} s.
+            <strong>{refused?.status === 0 ? refused.title : "The service is busy"}.</strong> {refused?.message} Asking again in {waiting} s.
           </>
         ) : refused ? (
           <>
@@ -187,6 +194,7 @@ function Status({ desk }: { desk: Desk }) {
           </button>
         </p>
       )}
+      {refused && <Remedies of={refused.document} />}
       {refused && waiting === null && (
         <button type="button" onClick={desk.again}>
           Ask again
@@ -194,6 +202,24 @@ function Status({ desk }: { desk: Desk }) {
       )}
       {refused?.status === 401 && <TokenField again={desk.again} />}
     </div>
+  );
+}
+
+/** What would make a refused plan fit, as the terminal lists it. */
+function Remedies({ of }: { of: unknown }) {
+  const found = (of as { refused?: { remedies?: { change: string; effect: string }[] } } | null)?.refused?.remedies ?? [];
+  if (!found.length) return null;
+  return (
+    <>
+      <p>What would make it fit:</p>
+      <ul>
+        {found.map((each) => (
+          <li key={each.change}>
+            <strong>{each.change}</strong>: {each.effect}
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 
@@ -232,7 +258,7 @@ function PlanFile({ given, use }: { given: string | null; use: (text: string | n
 }
 
 const headline = (plan: PlanJson) => {
-  const pools = plan.summary.pools.map((each) => `${each.machines.replicas.value} replicas on ${each.machines.devices.value} ${each.machines.device}`);
+  const pools = plan.summary.pools.map((each) => `${counted(Number(each.machines.replicas.value), "replica")} on ${each.machines.devices.value} ${each.machines.device}`);
   const total = plan.summary.total_usd?.value;
   return `${pools.join(", ")}${typeof total === "number" ? `, ${usd(total)} USD a month` : ""}.`;
 };
@@ -240,7 +266,7 @@ const headline = (plan: PlanJson) => {
 const guess = (estimate: Estimate) => {
   const pools = estimate.pools.map((each) => {
     const [low, high] = [each.low_replicas + each.reserve_replicas, each.high_replicas + each.reserve_replicas];
-    return `about ${each.total_replicas} replicas${low < high ? ` (${low} to ${high})` : ""} on ${each.devices} ${each.device}`;
+    return `about ${counted(each.total_replicas, "replica")}${low < high ? ` (${low} to ${high})` : ""} on ${each.devices} ${each.device}`;
   });
   const money = estimate.usd === null ? "" : `, devices ${usd(estimate.usd)} USD a month`;
   const pending = estimate.pending.length ? `; nothing yet of ${estimate.pending.join(", ")}` : "";

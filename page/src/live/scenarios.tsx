@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { PlanJson, Quantity } from "../document";
-import { show, usd } from "../words";
+import { counted, show, usd } from "../words";
 import { Panel } from "./controls";
 import type { Moves } from "./moves";
 
@@ -56,7 +56,7 @@ export function keptBefore(): Scenario[] {
   }
 }
 
-const said = (of: Quantity | null | undefined) => (of ? (of.unit === "USD" && Number(of.value) >= 1 ? `${usd(Number(of.value))} USD` : show(of.value, of.unit)) : "–");
+const said = (of: Quantity | null | undefined) => (of && of.unit === "nodes" ? counted(Number(of.value), "machine") : of ? (of.unit === "USD" && Number(of.value) >= 1 ? `${usd(Number(of.value))} USD` : show(of.value, of.unit)) : "–");
 
 export function Scenarios(props: {
   kept: Scenario[];
@@ -120,7 +120,7 @@ export function Scenarios(props: {
               ))}
               <tr>
                 <th scope="row">
-                  <span class="faint">again</span>
+                  <span class="faint">this scenario</span>
                 </th>
                 {props.kept.map((each) => (
                   <td key={each.name} class="right">

@@ -1,7 +1,8 @@
 import { Spans } from "../charts/spans";
+import { Legend } from "../charts/stacked";
 import { Waterfall, type Fall } from "../charts/waterfall";
 import type { PoolAnswer, Quantity, Step } from "../document";
-import { Chart, Fig, Nothing, Sentence, useTold, View } from "../figure";
+import { Chance, Chart, Fig, Nothing, Sentence, useTold, View } from "../figure";
 import { brief, counted, show, usd } from "../words";
 
 const worth = (of: Quantity | null | undefined) => (of && typeof of.value === "number" ? of.value : 0);
@@ -76,7 +77,7 @@ function Tiles() {
         <div key={each.pool}>
           <dt>Risk of a shortfall{summary.risks.length > 1 ? `, ${each.pool}` : ""}</dt>
           <dd>
-            <Fig of={each.shortfall} /> <small>of busiest hours; <Fig of={each.chosen} /> was chosen</small>
+            <Chance of={each.shortfall} /> <small>of busiest hours; <Chance of={each.chosen} /> was chosen</small>
           </dd>
         </div>
       ))}
@@ -125,10 +126,12 @@ function Tiles() {
 function TrafficBridge({ steps }: { steps: Step[] }) {
   if (!steps.length) return <Nothing>The plan lists no traffic.</Nothing>;
   const last = steps[steps.length - 1]!;
-  const added = (at: number) => worth(steps[at]!.amount) - worth(steps[at - 1]!.amount);
+  // A difference has the digits of what it leads to, and no more.
+  const lastDigit = 10 ** (Math.floor(Math.log10(worth(last.amount) || 1)) - 2);
+  const added = (at: number) => Number((Math.round((worth(steps[at]!.amount) - worth(steps[at - 1]!.amount)) / lastDigit) * lastDigit).toPrecision(6));
   const rows: Fall[] = steps.map((each, at) => ({
     label: each.name,
-    value: at === 0 ? worth(each.amount) : added(at),
+    value: worth(each.amount) - (at === 0 ? 0 : worth(steps[at - 1]!.amount)),
     shown: at === 0 ? show(each.amount.value, each.amount.unit) : `${added(at) < 0 ? "" : "+"}${show(added(at), each.amount.unit)}`,
     remark: at > 0 ? `${brief(worth(each.amount) / worth(steps[at - 1]!.amount))} × ${each.remark}` : each.remark,
     name: each.amount.name,
@@ -145,6 +148,13 @@ function TrafficBridge({ steps }: { steps: Step[] }) {
 }
 
 const RESERVES = new Set(["failure", "rollout", "maintenance", "warm", "region"]);
+const UNSURE = new Set(["untested step times", "longer requests", "more demand"]);
+const TONES = [
+  { name: "the load", tint: 0, tone: "plain" },
+  { name: "what is not known well enough", tint: 1, tone: "evidence" },
+  { name: "what must not fail", tint: 2, tone: "reserve" },
+  { name: "the rest", tint: 7, tone: "rest" },
+];
 
 function MoneyBridge({ pool }: { pool: PoolAnswer }) {
   const { plan } = useTold();
@@ -158,7 +168,7 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
     shown: priced ? `${usd(worth(each.usd))} USD` : show(each.amount.value, each.amount.unit),
     remark: [priced && show(each.amount.value, each.amount.unit), each.remark].filter(Boolean).join(", "),
     name: priced ? each.usd?.name : each.amount.name,
-    tone: RESERVES.has(each.name) ? "reserve" : ["untested step times", "longer requests", "more demand"].includes(each.name) ? "evidence" : "plain",
+    tone: RESERVES.has(each.name) ? "reserve" : UNSURE.has(each.name) ? "evidence" : each.name === "nominal" ? "plain" : "rest",
   }));
   if (priced && !several && plan.summary.total_usd) {
     const rest = worth(plan.summary.total_usd) - worth(pool.usd);
@@ -180,9 +190,10 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
   return (
     <Chart
       title={priced ? (several ? `From the nominal fleet${of} to its devices, USD a month` : "From the nominal fleet to the month's bill") : `From the nominal fleet${of} to all its replicas`}
-      caption="Every reserve is a line of its own: blue is the load, orange what is not known well enough, green what must not fail."
+      caption="Every reserve is a line of its own."
     >
       <Waterfall rows={rows} label={`Bridge to ${priced ? "money" : "replicas"}${of}: ${rows.map((each) => `${each.label} ${each.shown}`).join(", ")}`} />
+      <Legend entries={TONES.filter(({ tone }) => rows.some((each) => each.tone === tone))} />
     </Chart>
   );
 }
@@ -217,7 +228,7 @@ function CostRange() {
   return (
     <Chart
       title="Cost of the fleet that turns out to be needed, USD a month"
-      caption="What the busiest hour turns out to need, at 10, 50 and 90 % of all draws. This plan buys more to be sure, reserves included."
+      caption="What the busiest hour turns out to need: the line from 10 to 90 % of all draws, the dot at half of them. This plan buys more to be sure, reserves included."
     >
       <Spans
         rows={rows}

@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Stacked } from "../charts/stacked";
 import type { Quantity, SheetRow } from "../document";
@@ -96,6 +97,18 @@ function Sheet({ rows, caption }: { rows: SheetRow[]; caption: string }) {
   );
 }
 
+/** A name of several parts may end its line after each of them. */
+const Broken = ({ name }: { name: string }) => (
+  <>
+    {name.split(/(?<=[._])/).map((each, at) => (
+      <Fragment key={at}>
+        {at > 0 && <wbr />}
+        {each}
+      </Fragment>
+    ))}
+  </>
+);
+
 function List({ all }: { all: Quantity[] }) {
   const [wanted, setWanted] = useState("");
   const shown = all.filter((each) => JSON.stringify(each).toLowerCase().includes(wanted.toLowerCase()));
@@ -112,7 +125,7 @@ function List({ all }: { all: Quantity[] }) {
         caption="Assumptions with their sources"
         rows={shown}
         columns={[
-          { head: "assumption", cell: (row) => row.name },
+          { head: "assumption", cell: (row) => <Broken name={row.name} /> },
           { head: "value", right: true, cell: (row) => <Fig of={row} /> },
           { head: "range", cell: (row) => (row.low === undefined || row.low === row.high ? "" : `${show(row.low, row.unit)} to ${show(row.high!, row.unit)}`) },
           { head: "evidence", cell: (row) => `${row.evidence}${row.is_stale ? ", past its age" : ""}` },

@@ -4,7 +4,7 @@ import { Lines } from "../charts/lines";
 import { Stacked } from "../charts/stacked";
 import type { PoolSeries } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, percent, show, usd } from "../words";
+import { brief, part, percent, show, usd } from "../words";
 
 const RATES: [string, string][] = [
   ["mean_rate", "mean"],
@@ -81,7 +81,7 @@ function PoolDemand({ name, several }: { name: string; several: boolean }) {
         {at >= 0 && <>; in an ordinary week it falls on {hourName(at)}</>}
         {all > 0 && classes.length > 1 && (
           <>
-            , and {classes[tokens.indexOf(Math.max(...tokens))]} brings {percent(Math.max(...tokens) / all)} of its tokens
+            , and {classes[tokens.indexOf(Math.max(...tokens))]} brings {part(Math.max(...tokens) / all)} of its tokens
           </>
         )}
         .
@@ -140,11 +140,11 @@ function Lengths({ series }: { series: PoolSeries }) {
     return prompt && output ? [prompt, output] : undefined;
   };
   return (
-    <div class="pair">
+    <div class="pair alike">
       {grids.map((each) => (
         <Chart
           key={each.name}
-          title={`Prompt against output, ${each.name}`}
+          title={`Prompt against output length, ${each.name}`}
           caption={`Requests by both lengths: a stronger colour is more. ${together(each.correlation_ratio)}`}
         >
           <Density
@@ -165,7 +165,7 @@ function Lengths({ series }: { series: PoolSeries }) {
 
 const together = (ratio: number) => {
   const how = Math.abs(ratio) <= 0.2 ? "hardly go together" : ratio > 0 ? "tend to go together" : "tend to go apart";
-  return `Long prompts and long answers ${how} (rank correlation ${brief(ratio)}).`;
+  return `Long prompts and long answers ${how} (rank correlation ${brief(ratio, 2)}).`;
 };
 
 /** The cached share by the size of the cache, beside the caches that the pool has. */
@@ -180,7 +180,7 @@ function Reuse({ series, of }: { series: PoolSeries; of: string }) {
   const x = [...new Set(curves.flatMap((each) => each.cache_tokens))].sort((a, b) => a - b);
   const held = plan.number("memory.kv_tokens", of);
   const replicas = plan.number("fleet.replicas", of) ?? 1;
-  const rules = held === undefined ? [] : [{ at: held, label: "one replica" }, ...(replicas > 1 ? [{ at: held * replicas, label: `all ${replicas} replicas` }] : [])];
+  const rules = held === undefined ? [] : [{ at: held, label: "one replica" }, ...(replicas > 1 ? [{ at: held * replicas, label: `${replicas} replicas` }] : [])];
   const least = Math.min(x[0]!, ...rules.map((each) => each.at));
   const most = Math.max(x[x.length - 1]!, ...rules.map((each) => each.at));
   return (
@@ -195,7 +195,7 @@ function Reuse({ series, of }: { series: PoolSeries; of: string }) {
         logX
         xRange={[least / 1.1, most * 1.6]}
         xLabel="tokens of cache"
-        yLabel="of prompt tokens"
+        yLabel="part of prompt tokens"
         format={percent}
         formatX={(value) => usd(value)}
         label={`Cached share by cache size: ${curves.map((each) => `${each.name} up to ${percent(each.hit_fractions[each.hit_fractions.length - 1]!)}`).join(", ")}`}
@@ -223,7 +223,7 @@ function Fan({ of }: { of: PoolSeries["forecasts"][number] }) {
   const before = Array<null>(past).fill(null);
   const after = Array<null>(of.middle.length).fill(null);
   return (
-    <Chart title={`Logged and forecast, ${of.name}`} caption="The forecast is its median, with the band between 10 and 90 %.">
+    <Chart title={`Requests a second, logged and forecast: ${of.name}`} caption="The forecast is its median, with the band between 10 and 90 %.">
       <Lines
         x={x}
         series={[

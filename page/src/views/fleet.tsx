@@ -20,7 +20,7 @@ export function FleetView() {
             {several && <h3>{pool.name}</h3>}
             <Sentence>
               Of <Fig of={pool.machines.replicas} /> the planned load needs <Named name="fleet.replicas" pool={of} />, and{" "}
-              <Named name="reserve.replicas" pool={of} /> are reserve; they stand on <Fig of={pool.machines.nodes} />
+              <Named name="reserve.replicas" pool={of} /> are reserve; they stand on <Fig of={pool.machines.nodes} text={counted(worth(pool.machines.nodes), "machine")} />
               {zones.length > 0 && ` in ${counted(zones.length, "zone")}`}.
             </Sentence>
             <Chart title="Replicas by what they are there for" caption="Reserves that overlap are bought once: the largest stands for all.">
@@ -63,8 +63,8 @@ export function FleetView() {
               columns={[
                 { head: "line", cell: (row) => row.name },
                 { head: "amount", right: true, cell: (row) => <Fig of={row.amount} /> },
-                { head: "a month", right: true, cell: (row) => (row.usd ? <Fig of={row.usd} /> : "–") },
-                { head: "why", wide: true, cell: (row) => row.remark },
+                { head: "a month", right: true, cell: (row) => (row.usd && worth(row.amount) ? <Fig of={row.usd} /> : "–") },
+                { head: "why", wide: true, cell: (row) => (worth(row.amount) ? row.remark : "") },
               ]}
             />
             <p class="beside">

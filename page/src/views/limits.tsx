@@ -5,11 +5,12 @@ import type { BurstReplay } from "../document";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
 import { brief, percent, seconds, spaced } from "../words";
 
+/** Ways to absorb a burst, each by itself: none adds to the one before it. */
 const KINDS: [string, string][] = [
-  ["queue", "queue alone"],
-  ["hot", "and hot replicas"],
-  ["warm", "and warm replicas"],
-  ["scale_up", "and scaling up"],
+  ["queue", "the queue alone"],
+  ["hot", "hot replicas"],
+  ["warm", "warm replicas"],
+  ["scale_up", "cold replicas"],
 ];
 
 export function LimitsView() {
@@ -96,7 +97,7 @@ function Bursts({ of }: { of: string }) {
   const at = (kind: string) => lengths.map((each) => plan.number(`burst.${kind}_${each}s_ratio`, of) ?? null);
   return (
     <>
-      <Chart title="Burst budget" caption="How many times the planned load may come, and for how long, without a violated SLO.">
+      <Chart title="Burst budget: how high a burst of each length may be" caption="How many times the planned load may come, and for how long, without a violated SLO: four ways, each by itself. Hot and warm replicas are those that the policy keeps, cold ones as many as are needed.">
         <Lines
           x={lengths.map((_, place) => place)}
           series={KINDS.map(([kind, label], tint) => ({ label, values: at(kind), tint, points: true }))}
@@ -173,7 +174,7 @@ function Burst({ replay }: { replay: BurstReplay }) {
   const isGuarded = replay.protection === GUARDED;
   return (
     <Chart
-      title={isGuarded ? "The burst with limits and a retry budget" : "The burst without limits"}
+      title={isGuarded ? "The burst with limits and a retry budget, by outcome" : "The burst without limits, by outcome"}
       caption="Requests by when they first came and how they ended after their last attempt, a replica."
     >
       <Lines

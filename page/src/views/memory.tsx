@@ -1,6 +1,6 @@
 import { Stacked } from "../charts/stacked";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, bytes, percent } from "../words";
+import { brief, bytes, part } from "../words";
 
 /** Colours by line, so that weights and cache look alike in every pool. */
 const TINTS: Record<string, number> = { weights: 0, "KV cache": 2, "safety margin": 7, activations: 1, "CUDA graphs": 3, "driver context": 4 };
@@ -61,7 +61,7 @@ export function MemoryView() {
                   columns={[
                     { head: "line", cell: (row) => row.name },
                     { head: "bytes", right: true, cell: (row) => <Fig of={plan.figure(row.figure, of)} /> },
-                    { head: "of the device", right: true, cell: (row) => percent(row.part_bytes / series.device_bytes) },
+                    { head: "of the device", right: true, cell: (row) => part(row.part_bytes / series.device_bytes) },
                     { head: "evidence", cell: (row) => plan.figure(row.figure, of)?.evidence ?? "" },
                   ]}
                 />

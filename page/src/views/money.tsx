@@ -37,7 +37,7 @@ export function MoneyView() {
       </Sentence>
       {paid.length ? (
         <>
-          <Chart title="The bill of a month" caption="Each line as large as its part; what is not priced is not in it.">
+          <Chart title="The bill of a month by line" caption="Each line as large as its part; what is not priced is not in it.">
             <Treemap
               label={`The bill: ${paid.map((each) => `${lineName(each)} ${usd(each.usd)} USD`).join(", ")}`}
               tiles={paid.map((each) => ({

@@ -1,7 +1,7 @@
 import { Spans, type Span } from "../charts/spans";
 import type { RiskSeries } from "../document";
-import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, part, percent, spaced, usd } from "../words";
+import { Chance, Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
+import { brief, chance, part, percent, spaced, usd } from "../words";
 
 export function RiskView() {
   const { plan } = useTold();
@@ -16,11 +16,11 @@ export function RiskView() {
             {several && <h3>{pool.name}</h3>}
             {plan.figure("risk.shortfall_fraction", of) ? (
               <Sentence>
-                With a chance of <Named name="risk.shortfall_fraction" pool={of} /> the busiest hour needs more replicas than are
+                With a chance of <Chance of={plan.figure("risk.shortfall_fraction", of)} /> the busiest hour needs more replicas than are
                 up, and <Named name="risk.shortfall_hours" pool={of} /> fall short
                 {plan.figure("risk.chosen_replicas", of) && (
                   <>
-                    ; a chance of <Named name="policy.shortfall" /> would take <Named name="risk.chosen_replicas" pool={of} />
+                    ; a chance of <Chance of={plan.known("policy.shortfall")} /> would take <Named name="risk.chosen_replicas" pool={of} />
                   </>
                 )}
                 .
@@ -53,7 +53,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             value: each.shortfall_fraction,
             low: Math.max(0, each.shortfall_fraction - 2 * each.error_fraction),
             high: each.shortfall_fraction + 2 * each.error_fraction,
-            shown: percent(each.shortfall_fraction),
+            shown: chance(each.shortfall_fraction),
             name: each.replicas === risk.replicas ? planned?.name : null,
             tint: each.replicas === risk.replicas ? 1 : 0,
           }))}
@@ -61,7 +61,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
         />
       </Chart>
       {need.every((each) => each !== undefined) && (
-        <Chart title="Replicas that the busiest hour turns out to need" caption="At 10, 50 and 90 % of all draws.">
+        <Chart title="Replicas that the busiest hour turns out to need" caption="The line from 10 to 90 % of all draws, the dot at half of them.">
           <Spans
             label={`Replicas needed: ${need.map((each) => brief(Number(each!.value))).join(", ")}`}
             kind="dot"
@@ -82,7 +82,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
       )}
       {risk.drivers.length === 0 && <Nothing>No input moves the answer: every draw needs the same.</Nothing>}
       {risk.drivers.length > 0 && (
-      <Chart title={`What moves the ${risk.drives === "cost" ? "cost" : "number of replicas"}`} caption="The part of its spread that each input explains alone, with its interval.">
+      <Chart title={`What moves the ${risk.drives === "cost" ? "cost" : "number of replicas"}: part of its spread by input`} caption="What each input explains alone, with its interval.">
         <Spans
           label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
           format={percent}
@@ -128,7 +128,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
           columns={[
             { head: "replicas", cell: (row) => brief(row.replicas) },
             { head: "a month", right: true, cell: (row) => `${usd(row.usd)} USD` },
-            { head: "hours short a month", right: true, cell: (row) => brief(row.hours_per_month) },
+            { head: "hours short a month", right: true, cell: (row) => brief(row.hours_per_month, 2) },
             { head: "best where a bad hour costs at least", right: true, cell: (row) => (row.worth_from_usd === null ? "–" : `${usd(row.worth_from_usd)} USD`) },
           ]}
         />

@@ -1,7 +1,7 @@
 import { Lines } from "../charts/lines";
 import { Stacked } from "../charts/stacked";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, seconds, spaced, title } from "../words";
+import { brief, seconds, spaced } from "../words";
 
 const PHASES = ["node", "image", "container", "boot", "weights", "compile", "graphs", "warmup", "probe", "discovery"];
 
@@ -28,8 +28,14 @@ function PoolScaling({ name }: { name: string }) {
       <Sentence>
         A cold replica is ready after <Named name="ready.cold_p50_s" pool={of} />, one in ten only after{" "}
         <Named name="ready.cold_p90_s" pool={of} />; so the rule asks for more at{" "}
-        <Named name="scaling.threshold_requests" pool={of} /> in flight a replica, and saves{" "}
-        <Named name="scaling.saving_fraction" pool={of} /> of the replica-hours of a fixed fleet.
+        <Named name="scaling.threshold_requests" pool={of} /> in flight a replica, and{" "}
+        {plan.number("scaling.saving_fraction", of) === 0 ? (
+          "saves nothing beside a fixed fleet."
+        ) : (
+          <>
+            saves <Named name="scaling.saving_fraction" pool={of} /> of the replica-hours of a fixed fleet.
+          </>
+        )}
       </Sentence>
       {found && found.replicas.length > 1 ? (
         <Day name={name} />
@@ -61,7 +67,7 @@ function Day({ name }: { name: string }) {
   const held = (values: number[]) => [...values, values[values.length - 1]!];
   return (
     <Chart
-      title={`Replicas on ${day.day}`}
+      title={`Replicas on ${day.day}: under the rule, and of a fixed fleet`}
       caption={`${day.day} of the planned week, ${hours.length === 24 ? "hour by hour" : `the ${hours.length} hours of its steepest rise`}: replicas that hold devices under the rule, beside the fleet that never scales${needed ? " and what the mean rate of the hour needs" : ""}.`}
     >
       <Lines
@@ -83,7 +89,7 @@ function Day({ name }: { name: string }) {
 
 const together = (took: number[], names: string[]) => {
   const sum = took.reduce((so, each) => so + each, 0);
-  return { label: title(names.join(", ")), value: sum, shown: seconds(sum), tint: 7 };
+  return { label: names.join(", "), value: sum, shown: seconds(sum), tint: 7 };
 };
 
 function Ready({ of }: { of: string }) {
@@ -96,16 +102,17 @@ function Ready({ of }: { of: string }) {
   const short = known.filter((each) => !long.includes(each));
   if (!phases.length) return <Nothing>This plan has no phases of a start.</Nothing>;
   return (
-    <Chart title="A cold start by phase" caption="Each phase at its median, and each at one in ten: not every phase is slow in one start, so that these bars are longer than a start at that percentile.">
+    <Chart title="How long a cold start takes, by phase" caption="Each phase at its median, and each at one in ten: not every phase is slow in one start, so that these bars are longer than a start at that percentile.">
       <Stacked
         label={`Phases of a cold start: ${phases.map((each) => `${each} ${seconds(plan.number(`ready.${each}_p50_s`, of) ?? 0)}`).join(", ")}`}
         bars={["p50", "p90"].map((which) => ({
           label: which === "p50" ? "median" : "1 in 10",
+          remark: seconds(known.reduce((sum, each) => sum + (plan.number(`ready.${each}_${which}_s`, of) ?? 0), 0)),
           parts: [
             ...phases.map((each, tint) => {
               const found = plan.figure(`ready.${each}_${which}_s`, of);
               const took = Number(found?.value ?? 0);
-              return { label: title(each), value: took, shown: seconds(took), name: found?.name, tint };
+              return { label: each, value: took, shown: seconds(took), name: found?.name, tint };
             }),
             ...(short.length ? [together(short.map((each) => plan.number(`ready.${each}_${which}_s`, of) ?? 0), short)] : []),
           ],

@@ -37,16 +37,25 @@ function PoolService({ name }: { name: string }) {
             , less <Named name="point.margin_evidence_fraction" pool={of} /> because of how its step times are known
           </>
         )}
-        . In the pool bursts spread over all replicas: <Named name="fleet.replicas" pool={of} />{" "}
-        {rate !== undefined && replicas ? `carry ${brief(rate / replicas)} req/s each` : "carry the planned load"}, simulated
-        together behind a router.
+        .{" "}
+        {replicas === 1 ? (
+          <>
+            One replica carries the planned load of <Named name="demand.planning_rate" pool={of} />.
+          </>
+        ) : (
+          <>
+            In the pool bursts spread over all replicas: <Named name="fleet.replicas" pool={of} />{" "}
+            {rate !== undefined && replicas ? `carry ${brief(rate / replicas)} req/s each` : "carry the planned load"}, simulated
+            together behind a router.
+          </>
+        )}
       </Sentence>
       {stable.length < 2 ? (
         <Nothing>This plan holds no points of the service curve. Plan again with this version to have them.</Nothing>
       ) : (
         <>
           <div class="pair">
-            {metrics(plan.json.classes).map((metric) => (
+            {metrics(plan.json.classes, points).map((metric) => (
               <LatencyChart key={metric} metric={metric} points={stable} tests={tests} of={of} unstable={lowest} />
             ))}
             <GoodputChart points={stable} of={of} unstable={lowest} />
@@ -61,9 +70,11 @@ function PoolService({ name }: { name: string }) {
   );
 }
 
-/** The latencies that any class has an SLO of, each once. */
-const metrics = (classes: { slos: { name: string }[] }[]) => [
-  ...new Set(classes.flatMap((each) => each.slos.map((slo) => slo.name))),
+/** The latencies that any class of this pool has an SLO of, each once. */
+const metrics = (classes: { name: string; slos: { name: string }[] }[], points: LoadPoint[]) => [
+  ...new Set(
+    classes.filter((each) => points.some((point) => point.latencies[each.name])).flatMap((each) => each.slos.map((slo) => slo.name)),
+  ),
 ];
 
 function useMarks(of: string) {

@@ -301,7 +301,8 @@ def _reason(
     )
     if worst is None:
         return "no request arrived"
-    broken = f"{worst.slo_name} met for {100 * worst.attained.value:.3g} % of {100 * worst.required_fraction:g} %"
+    met, required = 100 * worst.attained.value, 100 * worst.required_fraction
+    broken = f"{worst.slo_name} met by {met:.3g} % of requests, {required:g} % required"
     if covered:
         return broken
     prices = {"zone": zone_price, "region": "failover: {survives: one} would hold replicas for it"}

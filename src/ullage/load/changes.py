@@ -54,6 +54,11 @@ def parse_changes(set: SetValues = (), traffic: str | float | None = None) -> Ch
     return Changes(values=tuple((key, as_texts(value)) for key, value in values), traffic_ratio=ratio)
 
 
+def both(first: Changes, then: Changes) -> Changes:
+    """Changes, and others on top of them."""
+    return Changes(values=(*first.values, *then.values), traffic_ratio=first.traffic_ratio * then.traffic_ratio)
+
+
 def changed_document(document: Document, changes: Changes) -> Document:
     """The document with these values in place of its own; where each came from is kept for messages."""
     from ullage.files.plan_file import put_value

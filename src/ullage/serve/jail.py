@@ -26,9 +26,11 @@ _NETWORK = frozenset({"socket.connect", "socket.getaddrinfo", "socket.gethostbyn
 _PATHS = frozenset(
     {"open", "os.listdir", "os.scandir", "os.remove", "os.mkdir", "os.rmdir", "os.rename", "os.truncate"}
 )
-_SYSTEM = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys", "/dev/null", "/dev/urandom", "/usr/share/zoneinfo",
+# Not all of /proc/self: what a service is told in its environment is nobody's file.
+_SYSTEM = ("/proc/self/status", "/proc/self/cgroup", "/proc/self/mountinfo", "/proc/cpuinfo", "/proc/meminfo",
+           "/sys", "/dev/null", "/dev/urandom", "/usr/share/zoneinfo",
            "/etc/localtime", "/etc/os-release", "/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf",
-           "/etc/ssl", "/usr/lib", "/usr/share", "/lib")  # fmt: skip
+           "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/usr/lib", "/usr/share", "/lib")  # fmt: skip
 
 
 class JailError(PermissionError):

@@ -30,7 +30,9 @@ FILE_KEYS = frozenset(
         ),
     }
 )
-MODEL_KEYS = frozenset({"pool.model", "pools.model", "options.models"})
+MODEL_KEYS = frozenset(
+    {"pool.model", "pools.model", "pool.speculation.draft", "pools.speculation.draft", "options.models"}
+)
 FOLDER_KEYS = frozenset({"facts"})
 # Words that stand for an installed package and not for a file.
 _PACKAGES = {"step_profile": "aiconfigurator", "path": "litellm"}

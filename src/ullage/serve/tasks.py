@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, InternalError, Rejection
 from ullage.execute.run import Progress
 from ullage.serve.disk import write_plan
 from ullage.serve.plan_guard import check_model, check_plan
 from ullage.serve.problems import ServedProblem, internal, wrong_input
+
+if TYPE_CHECKING:
+    from ullage.load.changes import Changes
 
 ANSWER, TEXT, PROBLEM = "answer", "text", "problem"
 PARQUET = "parquet"
@@ -48,18 +51,22 @@ class Asked:
 
     def source(self, name: str = "plan", *, file: str = _PLAN_FILE) -> Any:
         """The plan of the request, a file in the working folder, a mapping or None, checked for files that it names."""
-        from ullage.load.changes import parse_changes
-        from ullage.load.plan import plan_document
-
         given = self.request.get(name)
         _check_levels(given)
         if isinstance(given, str):
             write_plan(file, given)
             given = file
+        self.check(given)
+        return given
+
+    def check(self, source: Any, more: Changes | None = None) -> None:
+        """Refuse files that the plan names after the request's changes, and after `more` of them."""
+        from ullage.load.changes import both, parse_changes
+        from ullage.load.plan import plan_document
+
         changes = parse_changes(self.request.get("set") or (), None)
         # Read as the verb reads it, so that nothing but what was checked is ever used.
-        check_plan(plan_document(given, changes).content, self.uploads)
-        return given
+        check_plan(plan_document(source, changes if more is None else both(changes, more)).content, self.uploads)
 
     def planned(self, verb: Callable[..., Any], *names: str, keyword: str = "source", **more: Any) -> Any:
         """A verb of a plan, asked with the changes, or twice where both answers are wanted."""
@@ -218,6 +225,16 @@ def _planning(name: str, *names: str) -> Callable[[Asked], Any]:
         return asked.planned(getattr(verbs, name), *names, **asked.running)
 
     return task
+
+
+def _scenarios(asked: Asked) -> Any:
+    from ullage import verbs
+    from ullage.verbs.scenarios import own_future
+
+    source = asked.source()
+    for each in asked.request["own"]:
+        asked.check(source, own_future(each)[1])
+    return asked.planned(verbs.scenarios, "own", **asked.running)
 
 
 def _cost(asked: Asked) -> Any:
@@ -479,7 +496,7 @@ TASKS: dict[str, Callable[[Asked], Any]] = {
     "init": _init,
     "options": _options,
     "risk": _planning("risk", "bad_hour"),
-    "scenarios": _planning("scenarios", "own"),
+    "scenarios": _scenarios,
     "brownfield": _brownfield,
     "check": _planning("check", "names", "rules"),
     "drill": _planning("drill", "names"),

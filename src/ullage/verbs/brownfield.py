@@ -77,9 +77,11 @@ def brownfield(
 
 def _catalogue_name(model: str) -> str:
     """What the catalogue calls a model that a command line names; itself where it is not known there."""
-    from ullage.load.names import load_model
+    from ullage.facts.model_sheet import find_model
+    from ullage.load.names import load_catalogue
 
     try:
-        return load_model(model).name
+        # A path of theirs is one of their cluster, and none of this machine.
+        return find_model(model, load_catalogue("models")).name
     except InputError:
         return model

@@ -142,8 +142,9 @@ def _rounded(tokens: int, *, times: int = 2) -> int:
 
 def _model(stated: str | None, tests: Sequence[LoadTest]) -> Found:
     from ullage.errors import InputError
+    from ullage.facts.model_sheet import find_model
     from ullage.files.starter import Found
-    from ullage.load.names import load_model
+    from ullage.load.names import load_catalogue, load_model
 
     if stated is not None:
         load_model(stated)
@@ -151,7 +152,9 @@ def _model(stated: str | None, tests: Sequence[LoadTest]) -> Found:
     for each in (point.subject.model for test in tests for point in test.points):
         if each is not None:
             try:
-                return Found(value=load_model(each).name, where=f"the load test says {each}")
+                # A path in it is one of the machine that was tested.
+                known = find_model(each, load_catalogue("models")).name
+                return Found(value=known, where=f"the load test says {each}")
             except InputError:
                 continue
     fix = "Give --model NAME (ullage facts models), or the path of its config.json."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError, Rejection
 from ullage.execute.run import Progress, running, silent
-from ullage.load.changes import Changes, SetValues, parse_changes
+from ullage.load.changes import Changes, SetValues, both, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def scenarios(
     from ullage.uncertainty.scenarios import in_world, world_words, worlds
     from ullage.verbs.plan import plan_spec, planned
 
-    asked = [_own(each) for each in own]
+    asked = [own_future(each) for each in own]
     changes = parse_changes(set, traffic)
     _check_own(source, changes, asked)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on, progress=progress) as run:
@@ -112,7 +112,7 @@ def scenarios(
 
         def one(future: FutureWorld | Changes) -> PlanAnswer | Refusal:
             if isinstance(future, Changes):
-                return planned(source, alone, _both(changes, future))
+                return planned(source, alone, both(changes, future))
             return plan_spec(in_world(spec, future, as_of=alone.as_of), alone)
 
         jobs = [*futures, *(own_changes for _, own_changes in asked)]
@@ -122,7 +122,7 @@ def scenarios(
         return ScenarioAnswer(plan=found, table=ScenarioTable(rows=rows), plans=plans)
 
 
-def _own(text: str) -> tuple[str, Changes]:
+def own_future(text: str) -> tuple[str, Changes]:
     """`name: key=value, traffic=+30%` as a name and its changes."""
     name, colon, said = text.partition(":")
     pairs = [each.strip() for each in said.split(",") if each.strip()]
@@ -149,11 +149,7 @@ def _check_own(source: PlanSource, changes: Changes, asked: Sequence[tuple[str, 
     for name, own_changes in asked:
         if names.count(name) > 1:
             raise InputError(field="--own", value=name, problem="is the name of two scenarios", fix="Name each once.")
-        read_plan_document(plan_document(source, _both(changes, own_changes)))
-
-
-def _both(one: Changes, other: Changes) -> Changes:
-    return Changes(values=(*one.values, *other.values), traffic_ratio=one.traffic_ratio * other.traffic_ratio)
+        read_plan_document(plan_document(source, both(changes, own_changes)))
 
 
 def _row(name: str, what: str, found: PlanAnswer | Refusal) -> ScenarioRow:

@@ -201,8 +201,8 @@ def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
     if not ours:
         return
     shown = ", ".join(
-        f"{name} (p95 {number(demand[f'demand.{name}.prompt_p95']):.0f} in, "
-        f"{number(demand[f'demand.{name}.output_p95']):.0f} out)"
+        f"{name} (p95 {number(demand[f'demand.{name}.prompt_p95']):,.0f} in, "
+        f"{number(demand[f'demand.{name}.output_p95']):,.0f} out)"
         for name in names[:3]
     )
     share = ours / bill.total_cents
