@@ -166,6 +166,13 @@ def test_a_stored_plan_of_another_file_is_refused(was: str, now: str, field: str
     assert refusal.value.field.endswith(field)
 
 
+def test_the_order_in_which_a_file_lists_its_classes_is_no_other_plan(folder: Path) -> None:
+    made = json.loads((folder / "plan.json").read_text())
+    made["classes"].reverse()
+    (folder / "plan.json").write_text(json.dumps(made))
+    assert verbs.emit(folder / "plan.yaml", ["pdb"], stored=folder / "plan.json").files
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
