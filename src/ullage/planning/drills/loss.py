@@ -147,6 +147,8 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
 
     def change() -> str:
         more = scenario.least_more(lambda extra: play(held + extra, late_s=rise_s).holds)
+        if follows != "demand":
+            return "" if more is None else counted(more, "more replica")
         ways = [] if more is None else [counted(more, "more warm replica")]
         return first_of([*ways, "warm: {start: hot}", "warm: {follows: peak}"])
 
