@@ -64,7 +64,7 @@ class TriedRule:
 class SearchStep:
     """One thing that was varied: the value that the derived rule has, that of the chosen one, and the cost by then.
 
-    A later step may vary it again, as every floor has a threshold of its own: the value is the one that was chosen last.
+    A later step may vary it again, as every floor has a threshold of its own: the value is the one chosen last.
     """
 
     name: str

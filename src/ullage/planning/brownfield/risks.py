@@ -79,7 +79,7 @@ def _bounds(pool: PoolPlan, found: RunningPool, need: int) -> Iterator[Risk]:
     if found.least_replicas is not None and found.least_replicas < least:
         slow = pool.time_to_ready.figures["ready.cold_p90_s"]
         yield _costs(
-            f"{found.scaled_by} may go down to {found.least_replicas} replicas where the plan's rule keeps {least}; back "
+            f"{found.scaled_by} may go down to {found.least_replicas} replicas, the plan's rule to {least}; back "
             f"to {steady} takes a cold start of up to {float(slow.value) / 60:.0f} min."
         )
 
