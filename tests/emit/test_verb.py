@@ -170,7 +170,7 @@ def test_the_order_in_which_a_file_lists_its_classes_is_no_other_plan(folder: Pa
     made = json.loads((folder / "plan.json").read_text())
     made["classes"].reverse()
     (folder / "plan.json").write_text(json.dumps(made))
-    assert verbs.emit(folder / "plan.yaml", ["pdb"], stored=folder / "plan.json").files
+    assert emitted(folder, "pdb").files
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,12 @@ def test_what_emit_writes_is_as_planned(plan: Plan) -> None:
             least_replicas=pool.scaling.derived.least_replicas,
             most_replicas=need(plan),
             scaled_by="HPA chat",
-            surge=str(rollout.surge_replicas),
-            unavailable=str(rollout.unavailable_replicas),
+            surge=str(rollout.surge_replicas + rollout.unavailable_replicas),
+            unavailable="0",
         ),
     )
+    (change,) = found.changes
+    assert [each.name for each in change.limits if "rollout" in each.name and each.have != each.need] == []
     assert [each.split(" ")[0] for each in found.steps] == ["Scale"]
 
 

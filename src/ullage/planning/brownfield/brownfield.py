@@ -153,15 +153,19 @@ def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
     running = f"{number(limits['limit.engine_running_requests']):g}"
     have = "" if found is None else found.settings.get("max_sequences", "")
     rollout = pool.reserves.rollout
+    # An autoscaler leaves no replica idle to take out, but room for as many new ones.
+    idle = rollout.unavailable_replicas if found is not None and found.scaled_by else 0
     return (
         Setting(name="engine max_sequences", have=have, need=running),
         Setting(name="gateway rate", have="", need=f"{number(limits['limit.pool_rate_rps']):.3g} req/s"),
         Setting(name="gateway waiting a replica", have="", need=f"{number(limits['limit.replica_queue_requests']):g}"),
-        Setting(name="rollout surge", have="" if found is None else found.surge, need=str(rollout.surge_replicas)),
+        Setting(
+            name="rollout surge", have="" if found is None else found.surge, need=str(rollout.surge_replicas + idle)
+        ),
         Setting(
             name="rollout unavailable",
             have="" if found is None else found.unavailable,
-            need=str(rollout.unavailable_replicas),
+            need=str(rollout.unavailable_replicas - idle),
         ),
     )
 
