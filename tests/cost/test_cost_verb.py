@@ -17,9 +17,11 @@ from rich.console import Console
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.cost.bill_charges import charge_rows, month_after
+from ullage.cost.units import UnitCost
 from ullage.emit.focus import focus_csv
 from ullage.errors import InputError, Rejection
-from ullage.report.money.bill_page import attribution_parts, bill_parts, change_table, commitment_parts
+from ullage.evidence import Evidence, Figure, Source
+from ullage.report.money.bill_page import attribution_parts, bill_parts, change_table, commitment_parts, units_table
 from ullage.report.money.budget_page import budget_sentence
 from ullage.verbs.cost import CostAnswer
 
@@ -317,3 +319,15 @@ def test_a_log_without_the_dimension_or_the_known_names_is_refused(plan_file: Pa
         verbs.cost(plan_file, by="product", usage=[log], as_of=AS_OF)
     with pytest.raises(InputError, match=r"no request of log\.csv has any of these names"):
         verbs.cost(plan_file, by="tenant", usage=[log], known=["globex"], as_of=AS_OF)
+
+
+def test_a_criterion_is_said_once_whoever_shares_it() -> None:
+    """A model that serves two classes has the criteria of both."""
+    source = Source(what="a test", where="tests", date=AS_OF)
+    figure = Figure(name="unit", value=1.0, unit="USD", sources=(source,), own_evidence=Evidence.STATED)
+    both = {"agent": "in 6 s", "ask": "in 3 s", "deepseek-v3": "in 6 s; in 3 s"}
+    units = [
+        UnitCost(name=of, per="success", of=of, figure=figure, model="m", criterion=said, region="r", dates=())
+        for of, said in both.items()
+    ]
+    assert units_table(units).caption == "A success is in 6 s; in 3 s."

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from support.debian import require_program
-from support.emitted import choice, documents, emitted, numbers, settings
-from ullage.emit.numbers import Expiry
+from support.emitted import choice, document, documents, emitted, numbers, settings
+from ullage.emit.numbers import Expiry, plan_numbers
 from ullage.emit.targets import emit_files
 from ullage.planning.drills.drills import DRILLS
 
@@ -80,7 +80,7 @@ Series = list[dict[str, str]]
 # Alert -> when to look, what fires it, what does not.
 CASES: dict[str, tuple[str, Series, Series]] = {
     "UllageMemoryPressure": ("20m", engine(kv=0.95), engine(kv=0.6)),
-    "UllageQueueCollapse": ("10m", engine(waiting=9), engine(waiting=5)),
+    "UllageQueueCollapse": ("10m", engine(waiting=2), engine(waiting=1)),
     "UllageIdleFleet": ("90m", engine(per_minute=6), engine(per_minute=60)),
     "UllageWarmUpOverrun": ("60m", pods(ready=0), pods(ready=1)),
     "UllageCacheHitsFell": ("70m", hits(30), hits(80)),
@@ -175,6 +175,36 @@ def test_other_engines_are_watched_by_what_they_tell(engine_name: str, tmp_path:
     assert names == set(CASES)
 
 
+def test_no_alert_fires_where_all_is_as_planned(tmp_path: Path) -> None:
+    """Memory that one approved request fills is less than the planned load's, and the emitted quota is all in use."""
+    figures = {"memory.headroom_bytes": 41_000_000_000, "score.kv_peak_fraction": 0.55, "fleet.total_devices": 100}
+    (file,) = emitted("prometheus", figures=figures)
+    as_planned = [*engine(kv=0.5), *quota(100), *hits(70)]
+    for alert in ("UllageMemoryPressure", "UllageQuotaNearlyUsed", "UllageCacheHitsFell", "UllageQueueCollapse"):
+        assert tried(tmp_path, file.text, alert, "20m", as_planned, fires=False) == "", alert
+
+
+def test_a_burn_is_as_fast_as_its_threshold_says() -> None:
+    (found,) = yaml.safe_load_all(rules())
+    burns = [each for group in found["groups"] for each in group["rules"] if each.get("alert") == "UllageSloBurn"]
+    for each in burns:
+        threshold = float(each["expr"].rsplit(" > ", 1)[1])
+        assert f" {threshold / 0.05:.3g} times too fast" in each["annotations"]["summary"]
+
+
+def test_what_only_the_headline_compares_with_does_not_expire() -> None:
+    made = document()
+    other = {**made["assumptions"]["vllm token_budget"], "name": "price.other", "max_age_days": 1}
+    made["assumptions"]["price.other"] = other
+    made["figures"]["surprise.seller_fraction"] = {
+        "value": 1.0,
+        "unit": "",
+        "evidence": "stated",
+        "inputs": ["price.other"],
+    }
+    assert "price.other" not in [each.assumption for each in plan_numbers(made, file="plan.json").expiries]
+
+
 def test_a_provider_s_quota_in_the_plan_is_the_one_that_is_watched(tmp_path: Path) -> None:
     figures = {"sites.west.h100-sxm.quota": 100.0, "sites.west.wa.h100-sxm.quota": 50.0}
     (file,) = emitted("prometheus", figures=figures)
@@ -186,9 +216,7 @@ def test_a_provider_s_quota_in_the_plan_is_the_one_that_is_watched(tmp_path: Pat
 def test_what_a_plan_gives_no_ground_for_is_left_out_by_name() -> None:
     from support.emitted import without
 
-    plan = without(
-        numbers({"demand.chat.cached_fraction": 0.0, "demand.coding.cached_fraction": 0.0}), "answer.devices_usd"
-    )
+    plan = without(numbers({"score.cached_fraction": 0.0}), "answer.devices_usd")
     (file,) = emit_files(replace(plan, expiries=()), {"pool": choice()}, settings(), ["prometheus"])
     for alert in ("UllageCacheHitsFell", "UllageCostPerSuccessDrift", "UllageAssumptionExpired"):
         assert f"Left out: {alert}, since" in file.text

@@ -139,6 +139,25 @@ def test_an_autoscaler_beside_a_workload_owns_the_number_of_replicas() -> None:
         assert "replicas" not in beside["spec"]
 
 
+def test_no_change_takes_what_an_autoscaler_has_left() -> None:
+    """Six of sixteen are idle in a quiet hour; where two run, six at once would be all of them."""
+    figures: dict[str, float | str] = {
+        "reserve.rollout_surge_replicas": 0,
+        "reserve.rollout_unavailable_replicas": 6,
+        "reserve.maintenance_replicas": 6,
+        "scaling.least_replicas": 2,
+    }
+    scaled = {each["kind"]: each for each in documents(emitted("deployment", "pdb", "keda", figures=figures))}
+    fixed = {each["kind"]: each for each in documents(emitted("deployment", "pdb", figures=figures))}
+
+    def pace(found: dict[str, Any]) -> tuple[int, int, int]:
+        rolling = found["Deployment"]["spec"]["strategy"]["rollingUpdate"]
+        budget = found["PodDisruptionBudget"]["spec"]["maxUnavailable"]
+        return rolling["maxSurge"], rolling["maxUnavailable"], budget
+
+    assert (pace(scaled), pace(fixed)) == ((6, 0, 1), (0, 6, 6))
+
+
 def test_a_replica_on_two_nodes_is_a_group_of_pods(tmp_path: Path) -> None:
     wide = {"tp": 8, "pp": 2}
     for target in ("deployment", "kserve", "knative", "production-stack"):

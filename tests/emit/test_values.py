@@ -145,7 +145,7 @@ def test_rules_hold_the_plans_thresholds(values: dict[str, Any]) -> None:
         return float(exprs[name].rsplit(" ", 1)[1])
 
     assert math.isclose(last("UllageWarmUpOverrun"), values["ready.cold_p99_s"], rel_tol=1e-8)
-    assert last("UllageQueueCollapse") == values["limit.replica_queue_requests"]
+    assert last("UllageQueueCollapse") == values["limit.backpressure_requests"]
     assert last("UllageReconcileOverdue") == values["policy.reconcile_every"]
     each = values["limit.pool_rate_rps"] / values["fleet.replicas"]
     assert math.isclose(last("UllageShortfall"), each, rel_tol=1e-8)

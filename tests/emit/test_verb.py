@@ -166,6 +166,13 @@ def test_a_stored_plan_of_another_file_is_refused(was: str, now: str, field: str
     assert refusal.value.field.endswith(field)
 
 
+def test_the_order_in_which_a_file_lists_its_classes_is_no_other_plan(folder: Path) -> None:
+    made = json.loads((folder / "plan.json").read_text())
+    made["classes"].reverse()
+    (folder / "plan.json").write_text(json.dumps(made))
+    assert emitted(folder, "pdb").files
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -187,6 +194,7 @@ def test_a_stored_plan_that_is_none_is_refused(text: str, said: str, folder: Pat
         ("namespace: llm", "namespace: CHANGEME", "is not a short name"),
         ("team: search", "team: <your-team>", "is a placeholder"),
         ("image: vllm/vllm-openai:v0.32.0", "image: vllm/vllm-openai", "is not an image with a tag or a digest"),
+        ("vllm/vllm-openai:v0.32.0", "vllm/vllm-openai:v0.12.0", "does not know max-num-queued-reqs"),
         ("served_model: qwen3-32b", "served_model: todo", "is a placeholder"),
         ("prometheus: http://prometheus.monitoring:9090", "prometheus: prometheus", "is not an address"),
         ("selector: {app: chat}", "selector: {app: 'a b'}", "is not a label's value"),
@@ -203,7 +211,7 @@ def test_names_that_no_cluster_takes_are_refused_where_they_stand(was: str, now:
     assert was in file.read_text()
     file.write_text(file.read_text().replace(was, now))
     with pytest.raises(InputError, match=said):
-        verbs.emit(file, ["pdb"], stored=folder / "plan.json")
+        verbs.emit(file, ["pdb", "vllm"], stored=folder / "plan.json")
 
 
 @pytest.mark.slow

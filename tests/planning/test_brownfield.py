@@ -87,6 +87,27 @@ def test_bounds_of_an_autoscaler_are_held_against_the_plan(plan: Plan) -> None:
     assert [each.split(" of ")[0] for each in found.steps] == ["Raise the most replicas", "Raise the least replicas"]
 
 
+def test_what_emit_writes_is_as_planned(plan: Plan) -> None:
+    """The rule's minimum and the rollout's pace are the plan's: nothing is left to raise or to set."""
+    (pool,) = plan.pools
+    rollout = pool.reserves.rollout
+    found = compared(
+        plan,
+        replace(
+            POOL,
+            replicas=pool.scaling.derived.least_replicas,
+            least_replicas=pool.scaling.derived.least_replicas,
+            most_replicas=need(plan),
+            scaled_by="HPA chat",
+            surge=str(rollout.surge_replicas + rollout.unavailable_replicas),
+            unavailable="0",
+        ),
+    )
+    (change,) = found.changes
+    assert [each.name for each in change.limits if "rollout" in each.name and each.have != each.need] == []
+    assert [each.split(" ")[0] for each in found.steps] == ["Scale"]
+
+
 def test_another_device_or_another_cut_is_another_replica(plan: Plan) -> None:
     assert any("is for h100-sxm" in each for each in stops(compared(plan, replace(POOL, device="NVIDIA-L40S"))))
     assert any("another replica" in each for each in stops(compared(plan, replace(POOL, devices_per_replica=4))))

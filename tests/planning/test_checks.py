@@ -23,9 +23,11 @@ from ullage.memory.estimate import LineName
 from ullage.planning.checks.checks import CHECKS, check_plan
 from ullage.planning.checks.claims import Claims, CostClaim
 from ullage.planning.checks.result import CheckAnomaly, CheckResult, CheckSeverity
+from ullage.planning.checks.rules import with_rules
 from ullage.planning.document import Plan
 from ullage.report.decisions.check_page import check_page
 from ullage.report.encode import to_json
+from ullage.scaling.rules import ScalingRule, ScheduleSpec
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.workload.synthetic.model import FRACTIONS, LengthModel
 
@@ -215,6 +217,21 @@ def test_the_document_of_a_check_carries_the_anomalies_of_the_evidence() -> None
     assert found["mistakes"] == ["misleading-evidence"]
     assert "1.49 PFLOP/s" in found["anomalies"][0]["sentence"]
     assert "evidence.accept: [physics]" in found["anomalies"][0]["fix"]
+
+
+@pytest.mark.slow
+def test_a_rule_that_cannot_reach_the_planned_fleet_is_a_mistake() -> None:
+    plan = planned()
+    (pool,) = plan.pools
+    need = pool.steady_fleet.replicas + pool.reserves.serving_replicas
+
+    def of(most: int) -> list[str]:
+        rule = ScalingRule(name="fixed", spec=ScheduleSpec(times_s=(0.0,), replicas=(most,)))
+        checks = with_rules(check_plan(plan, ("unlabelled-cost",)), plan, [rule])
+        return [each.sentence for each in checks.results[-1].anomalies]
+
+    assert of(need - 1) == [f"fixed allows at most {need - 1} replicas, and the plan serves with {need}"]
+    assert of(need) == []
 
 
 @pytest.mark.slow

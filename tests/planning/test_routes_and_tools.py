@@ -10,6 +10,7 @@ import pytest
 from ullage import verbs
 from ullage.errors import InputError, NotGiven, Rejection
 from ullage.evidence import Assumption, Figure, Source, walk
+from ullage.planning.answer.answer import answer
 from ullage.planning.document import Plan
 from ullage.service.binding import TOOL
 from ullage.workload.demand.tools import ToolLoads
@@ -68,6 +69,9 @@ def test_an_escalation_route_drives_the_demand_of_both_pools(plan: Plan) -> None
     before, after = (each.demand.classes[0].model.lengths.pairs()[0].mean() for each in plan.pools)
     assert after > 1.1 * before
     assert min(each.steady_fleet.replicas for each in plan.pools) >= 1
+    # The screen counts attempts from its second line on: a rise that is none of demand says so.
+    _, mean, *_ = answer(plan).traffic
+    assert mean.remark == "today: routes ask again"
 
 
 @pytest.mark.slow

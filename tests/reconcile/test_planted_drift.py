@@ -54,6 +54,25 @@ def test_a_planted_drift_is_charged_to_its_cause(kept: KeptCase, cause: DriftCau
 
 
 @pytest.mark.slow
+def test_without_a_bill_devices_are_compared_with_devices(kept: KeptCase) -> None:
+    """As many replicas for as many successes cost what was planned: other lines of the bill are on neither side."""
+    seen = replace(kept.production.observation(Planted(), start_s=kept.start_s, weeks=1.0, seed=5), paid_usd=None)
+    found = reconcile(kept.expected, seen, kept.evaluation, plan=kept.digest, seed=0)
+    (cost,) = (each for each in found.scorecard if each.what == "cost per success")
+    replicas = seen.level(ObservedQuantity.REPLICAS)
+    mean_rps = float(np.nanmean(seen.rate_rps(ObservedQuantity.ARRIVALS)))
+    expected = kept.expected
+    month_usd, success_usd = expected.usd_per_month, expected.usd_per_success
+    planned, observed = cost.planned_value, cost.observed_value
+    assert None not in (month_usd, success_usd, planned, observed, replicas)
+    assert planned < success_usd  # type: ignore[operator]
+    month_rps = month_usd / success_usd / (730.0 * 3600.0)  # type: ignore[operator]
+    fleet = sum(each.replicas for each in expected.pools)
+    wanted = replicas / fleet * month_rps / mean_rps  # type: ignore[operator]
+    assert observed / planned == pytest.approx(wanted, rel=0.02)  # type: ignore[operator]
+
+
+@pytest.mark.slow
 def test_the_size_of_a_drift_lies_in_its_interval(kept: KeptCase) -> None:
     sizes = {"arrival rate": 1.3, "mean output": 1.4, "cached share of prompts": 0.6}
     for cause, name in (

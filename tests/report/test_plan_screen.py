@@ -215,3 +215,12 @@ def test_a_refusal_is_one_screen_too() -> None:
     assert lines[0] == "REFUSED at memory: too large"
     assert len(lines) <= MOST_LINES
     assert f"and {80 - MOST_REMEDIES} more" in lines[-1]
+
+
+def test_a_rule_that_violated_an_slo_when_it_was_played_says_so() -> None:
+    found = answer(planned())
+    (pool,) = found.pools
+    said = [replace(pool, scaling_violates=each) for each in ("chat tpot_p95", "")]
+    bad, good = (" ".join(lines_of(replace(found, pools=(each,)))) for each in said)
+    assert "violates chat tpot_p95" in bad
+    assert "violates chat tpot_p95" not in good

@@ -341,6 +341,8 @@ def test_what_is_chosen_passes_on_every_week_and_costs_no_more_than_what_was_der
     costs = [each.cost_hours for each in found.steps]
     assert costs == sorted(costs, reverse=True)
     assert found.steps[0].name == "threshold_value"
+    # The page lists the steps, and the section to state beside them: a floor has a threshold of its own.
+    assert all(each.chosen_value == getattr(found.best.choice, each.name) for each in found.steps)
     assert sum(each.tried_rules for each in found.steps) + 1 == len(found.tried)
 
 

@@ -46,6 +46,8 @@ FIGURES: dict[str, tuple[str, float | str]] = {
     "demand.coding.cached_fraction": ("fraction", 0.773125),
     "demand.planning_rate": ("req/s", 55.4065984),
     "score.service_time_s": ("s", 13.4611642),
+    "score.kv_peak_fraction": ("fraction", 0.4),
+    "score.cached_fraction": ("fraction", 0.6759),
     "score.queue_requests": ("requests", 0.10692582),
     "fleet.replicas": ("replicas", 35),
     "fleet.total_replicas": ("replicas", 47),
@@ -155,6 +157,8 @@ def document(figures: Mapping[str, float | str] | None = None) -> dict[str, Any]
             {"name": "chat", "priority": 0, "slos": [_slo("ttft", 1.0), _slo("tpot", 0.08)]},
             {"name": "coding", "priority": 1, "slos": [_slo("ttft", 3.0), _slo("e2e", 30.0)]},
         ],
+        "inputs": list(INPUTS),
+        "stages": [{"name": "all", "figures": [name for name in found if name not in INPUTS]}],
         "assumptions": {name: each for name, each in found.items() if name in INPUTS},
         "figures": {name: each | {"formula": "by hand"} for name, each in found.items() if name not in INPUTS},
     }

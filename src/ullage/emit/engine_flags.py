@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -101,9 +102,23 @@ def _vllm_in_flight(pool: EmitPool, key: str) -> list[EngineFlag]:
     """The bound on requests in the engine, running and waiting; versions without it queue what they are sent."""
     if not bounds_queue("vllm", pool.choice.version):
         return []
+    _check_image(pool, key)
     running, queued = (f"limit.{each}_requests" for each in ("engine_running", "replica_queue"))
     why = f"running and waiting together: {pool.number(running).why}; {pool.number(queued).why}"
     return [_said(key, pool.whole(running) + pool.whole(queued), why)]
+
+
+def _check_image(pool: EmitPool, key: str) -> None:
+    """An engine does not start with a flag that its version has not. Images under other names say no version."""
+    image = str(pool.may("image") or "")
+    tag = re.search(r"vllm[^/:]*:v?(\d+\.\d+[.\d]*)", image)
+    if tag is not None and not bounds_queue("vllm", tag[1]):
+        raise InputError(
+            field=f"emit.workloads.{pool.pool}.image",
+            value=image,
+            problem=f"does not know {key}, and the plan is made for {pool.choice.version or 'the newest version'}",
+            fix=f"State pool.engine_version: {tag[1]} and plan again, or give the image that is planned for.",
+        )
 
 
 def _sglang(pool: EmitPool) -> EngineCommand:

@@ -85,7 +85,7 @@ def plan_numbers(document: Any, *, file: str) -> PlanNumbers:
             pools=tuple(str(each["name"]) for each in document["summary"]["pools"]),
             classes=tuple(_class(each) for each in document["classes"]),
             numbers={name: _number(name, each) for name, each in rows.items()},
-            expiries=_expiries(document["assumptions"]),
+            expiries=_expiries(document),
         )
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         problem = f"lacks or garbles {error.args[0] if error.args else error}"
@@ -112,13 +112,31 @@ def _class(row: Mapping[str, Any]) -> EmitClass:
     return EmitClass(name=str(row["name"]), priority=int(row["priority"]), slos=slos)
 
 
-def _expiries(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Expiry, ...]:
+def _expiries(document: Mapping[str, Any]) -> tuple[Expiry, ...]:
+    """Of what the plan rests on: its inputs, and what is behind the figures of its stages.
+
+    The headline's figures have others behind them, such as the price of a seller that nothing is bought from.
+    """
+    rows, behind = document["assumptions"], _behind(document)
     found = [
         Expiry(assumption=name, last_day=_dated(row["sources"]) + datetime.timedelta(days=int(row["max_age_days"])))
         for name, row in rows.items()
-        if row.get("max_age_days") is not None
+        if name in behind and row.get("max_age_days") is not None
     ]
     return tuple(sorted(found, key=lambda each: (each.last_day, each.assumption)))
+
+
+def _behind(document: Mapping[str, Any]) -> set[str]:
+    """The names of everything that the plan's inputs and stages come from."""
+    figures = document["figures"]
+    open_names = [*document["inputs"], *(name for stage in document["stages"] for name in stage["figures"])]
+    found: set[str] = set()
+    while open_names:
+        name = open_names.pop()
+        if name not in found:
+            found.add(name)
+            open_names += figures.get(name, {}).get("inputs", ())
+    return found
 
 
 def _dated(sources: Sequence[Mapping[str, Any]]) -> datetime.date:

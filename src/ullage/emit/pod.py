@@ -33,7 +33,13 @@ def probes(pool: EmitPool) -> dict[str, Any]:
                 "ready.cold_p99_s", starts, because=f"x {period_s} s are all of a cold start but one in a hundred"
             ),
         },
-        "readinessProbe": {"httpGet": path, "periodSeconds": period, "failureThreshold": 1},
+        # One silence takes a replica's load to the others: an answer may be as slow as the next look.
+        "readinessProbe": {
+            "httpGet": path,
+            "periodSeconds": period,
+            "timeoutSeconds": period_s,
+            "failureThreshold": 1,
+        },
         "livenessProbe": {
             "httpGet": path,
             "periodSeconds": period,
@@ -65,7 +71,19 @@ def resources(pool: EmitPool, devices: int) -> dict[str, Any]:
         pool.need("device_resource"): Reasoned(value=str(devices), why=f"of {pool.devices} devices a replica"),
     }
     bare = {key: each.value for key, each in amounts.items()}
-    return {"requests": amounts, "limits": Reasoned(value=bare, why="as requested: a Guaranteed pod is evicted last")}
+    why = f"as requested: a Guaranteed pod is evicted last. {_host(pool, devices)}"
+    return {"requests": amounts, "limits": Reasoned(value=bare, why=why)}
+
+
+def _host(pool: EmitPool, devices: int) -> str:
+    """What nobody knows here: a machine of one device may have fewer CPUs and less memory than such a pod asks for."""
+    node = pool.whole("packing.devices") // max(1, pool.whole("packing.nodes"))
+    pods = max(1, node // devices)
+    each = f"{pods} such pods" if pods > 1 else "one such pod"
+    return (
+        f"See that a node of {node} devices has CPUs and memory for {each}, which the catalogue does not know: else "
+        "it stays pending (emit.workloads: cpus, shared_memory)"
+    )
 
 
 def _cpus(pool: EmitPool, devices: int, share: float) -> Reasoned:
@@ -160,11 +178,20 @@ def _apart(pool: EmitPool) -> dict[str, Any]:
     return {"podAntiAffinity": Reasoned(value={"requiredDuringSchedulingIgnoredDuringExecution": [rule]}, why=why)}
 
 
-def surge(pool: EmitPool) -> dict[str, Any]:
-    """How far a rollout goes beyond and below the fleet."""
+def surge(pool: EmitPool, *, scales: bool = False) -> dict[str, Any]:
+    """How far a rollout goes beyond and below what runs; `scales` where the file has an autoscaler of its own.
+
+    A plan takes idle replicas out of a fleet that stands; an autoscaler has let those go, down to its minimum, and what
+    runs is needed. Their room is free instead.
+    """
+    more, gone = "reserve.rollout_surge_replicas", "reserve.rollout_unavailable_replicas"
+    idle = pool.whole(gone)
+    if not idle or not (scales or pool.is_autoscaled):
+        return {"maxSurge": pool.noted(more), "maxUnavailable": pool.noted(gone)}
+    because = "an autoscaler leaves no replica idle, but room for as many new ones"
     return {
-        "maxSurge": pool.noted("reserve.rollout_surge_replicas"),
-        "maxUnavailable": pool.noted("reserve.rollout_unavailable_replicas"),
+        "maxSurge": pool.noted(gone, pool.whole(more) + idle, because=because),
+        "maxUnavailable": 0,
     }
 
 

@@ -73,6 +73,13 @@ def _figures(point: StablePoint, steady: SteadyFleet, devices: int) -> dict[str,
             f"fullest KV cache of any replica, {at_plan}",
             (replicas,),
         ),
+        (
+            "cached_fraction",
+            point.cached.value,
+            "fraction",
+            f"prompt tokens that prefix caches find, of all, {at_plan}",
+            (replicas,),
+        ),
         ("queue_requests", point.waiting.value, "requests", f"mean waiting at a replica, {at_plan}", (replicas,)),
         ("queue_age_s", point.queue_age.value, "s", f"p95 of the wait for a first step, {at_plan}", (replicas,)),
     )

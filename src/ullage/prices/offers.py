@@ -117,7 +117,9 @@ def _why_no_offer(book: PriceBook, wanted: DeviceWanted) -> MissingPrice:
     if listed:
         sold = sorted({" ".join(filter(None, (each.provider, *_bought(each)))) for each in listed})
         shown = ", ".join(sold[:6]) + (f" and {len(sold) - 6} more" if len(sold) > 6 else "")
-        why = f"the book has it only from {shown}"
+        most = max(each.devices for each in listed)
+        together = f" in machines of {most} at most," if most < wanted.least_devices else ""
+        why = f"the book has it only{together} from {shown}"
     return MissingPrice(what=str(wanted), why=why, fix=f"Give its price: prices.own, or a catalogue file ({HOWTO}).")
 
 

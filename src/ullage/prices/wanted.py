@@ -32,7 +32,8 @@ class DeviceWanted:
 
     def __str__(self) -> str:
         limits = (*self.providers, *self.regions, *self.zones, *self.instances, *map(str, self.purchases))
-        return " ".join((f"a device-hour of {self.device}", *limits))
+        together = (f"in machines of {self.least_devices} or more",) if self.least_devices > 1 else ()
+        return " ".join((f"a device-hour of {self.device}", *limits, *together))
 
 
 @dataclass(frozen=True, kw_only=True)

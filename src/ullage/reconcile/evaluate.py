@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.reconcile.expectation import Expectation, ExpectedPool
+from ullage.reconcile.expectation import HOURS_PER_MONTH, Expectation, ExpectedPool
 from ullage.reconcile.inputs import DriftInputs
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import SCOUT
@@ -31,7 +31,6 @@ from ullage.workload.synthetic.model import SyntheticModel
 from ullage.workload.synthetic.whatif import WhatIf, and_then, cache_hits, outputs, prompts, traffic
 
 _YEAR_S = 365.25 * 86_400.0
-_HOURS_PER_MONTH = 730.0
 # Replicas beyond this tell nothing more about a mean.
 _MOST_PLAYED = 8
 
@@ -109,8 +108,8 @@ class Evaluation:
         price = expected.pool_usd_per_hour(pool)
         return PoolBill(
             replicas=replicas,
-            usd_per_month=None if price is None else replicas * price * inputs.price_ratio * _HOURS_PER_MONTH,
-            successes_per_month=total_rps * own.traffic_ratio * (1.0 - failed) * _HOURS_PER_MONTH * 3600.0,
+            usd_per_month=None if price is None else replicas * price * inputs.price_ratio * HOURS_PER_MONTH,
+            successes_per_month=total_rps * own.traffic_ratio * (1.0 - failed) * HOURS_PER_MONTH * 3600.0,
         )
 
     def _parts(self, inputs: DriftInputs) -> tuple[float, float, float]:

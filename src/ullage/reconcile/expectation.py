@@ -29,6 +29,7 @@ from ullage.workload.forecast.short_trace import RATE_DEVIATION
 from ullage.workload.synthetic.model import HOURS_PER_WEEK, WEEK_S
 
 HOUR_S = 3600.0
+HOURS_PER_MONTH = 730.0
 BAND_RATIO = "forecast_band_ratio"
 # The quantiles of a forecast that are kept: those of the 80 % band, and enough between them for pinball and CRPS.
 FRACTIONS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -167,6 +168,15 @@ class Expectation:
     def dated_s(self) -> float:
         """The beginning of the day of the plan, in seconds since 1970."""
         return _midnight_s(datetime.date.fromisoformat(self.as_of))
+
+    @property
+    def device_usd_per_success(self) -> float | None:
+        """The part of a success's cost that is paid for devices: all that can be seen without a bill."""
+        if self.replica_usd_per_hour is None or not self.usd_per_month or self.usd_per_success is None:
+            return None
+        hours = next((float(each.value) for each in self.inputs if each.name == "cost.period"), HOURS_PER_MONTH)
+        devices_usd = self.replica_usd_per_hour * hours * sum(each.replicas for each in self.pools)
+        return self.usd_per_success * devices_usd / self.usd_per_month
 
     def pool_usd_per_hour(self, pool: ExpectedPool) -> float | None:
         """What a replica of a pool costs an hour: replicas of more devices cost as much more."""
@@ -358,7 +368,7 @@ def _replica_usd_per_hour(plan: Plan, pools: tuple[ExpectedPool, ...]) -> float 
         value for name, value in lines.items() if name.startswith(tuple(f"bill.{line}." for line in _DEVICE_LINES))
     ]
     replicas = sum(each.replicas for each in pools)
-    hours = next((number(each) for each in plan.assumptions if each.name == "cost.period"), 730.0)
+    hours = next((number(each) for each in plan.assumptions if each.name == "cost.period"), HOURS_PER_MONTH)
     if not devices or not replicas or not math.isfinite(sum(devices)):
         return None
     return sum(devices) / (replicas * hours)

@@ -177,6 +177,7 @@ def score_lines(
     mean_rps = float(np.nanmean(seen.rate_rps(ObservedQuantity.ARRIVALS)))
     busiest = _busiest_hour_rps(seen)
     score = next((each for each in scored if each.class_name == ALL_CLASSES and each.week == WHOLE), None)
+    is_unpaid = seen.paid_usd is None
     return (
         ScoreLine(
             what="arrival rate, busiest hour", unit="req/s", planned_value=expected.planning_rps, observed_value=busiest
@@ -187,8 +188,9 @@ def score_lines(
         ScoreLine(
             what="cost per success",
             unit="USD",
-            planned_value=expected.usd_per_success,
+            planned_value=expected.device_usd_per_success if is_unpaid else expected.usd_per_success,
             observed_value=_cost_per_success(expected, seen, mean_rps),
+            note="devices alone, at the planned price: no bill was given" if is_unpaid else "",
         ),
         ScoreLine(
             what="forecast error",

@@ -188,16 +188,17 @@ def _stretches(
         if sign[first] == 0 or (last - first) * _MINUTE_S < _LEAST_STRETCH_S:
             continue
         part = slice(first, last)
-        means = [float(each[part].mean()) for each in (*had, needed)]
+        # Rounded once: what a sentence says must be what its row shows.
+        means = [round(float(each[part].mean()), 2) for each in (*had, needed)]
         hurt = [int(each[part].sum()) for each in bad]
         found.append(
             ShadowStretch(
                 rule=name,
                 from_s=seen.start_s + float(at_s[first]),
                 until_s=seen.start_s + float(at_s[last - 1]) + _MINUTE_S,
-                live_replicas=round(means[0], 2),
-                rule_replicas=round(means[1], 2),
-                needed_replicas=round(means[2], 2),
+                live_replicas=means[0],
+                rule_replicas=means[1],
+                needed_replicas=means[2],
                 live_violated_requests=hurt[0],
                 rule_violated_requests=hurt[1],
                 why=_why(means, hurt, name),

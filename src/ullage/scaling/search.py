@@ -62,7 +62,10 @@ class TriedRule:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchStep:
-    """One thing that was varied: the value that the derived rule has, the one that was chosen, and the cost by then."""
+    """One thing that was varied: the value that the derived rule has, that of the chosen one, and the cost by then.
+
+    A later step may vary it again, as every floor has a threshold of its own: the value is the one chosen last.
+    """
 
     name: str
     derived_value: float
@@ -222,7 +225,7 @@ def search_rule(
         derived=begun,
         best=best,
         rule=search.rule(best.choice),
-        steps=tuple(steps),
+        steps=tuple(replace(each, chosen_value=float(getattr(best.choice, each.name))) for each in steps),
         tried=tuple(search.known.values()),
         stretches=tuple(each.name for each in traffic),
     )

@@ -117,6 +117,7 @@ def both_window(pools: SplitPools, trial: Trial, rate_rps: float, seed: int) -> 
         active_tokens=np.nan,
         running_requests=float(served.e2e_s[done].sum()) / window_s,
         preemptions_per_request=served.decode.total.preemptions / max(traffic.arrival_s.size, 1),
+        cached_fraction=served.prefill.total.cached_tokens / max(served.prefill.total.prompt_tokens, 1),
     )
 
 

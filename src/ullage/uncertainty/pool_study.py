@@ -279,12 +279,12 @@ def _lines(
 ) -> dict[str, int]:
     """What every cause adds at the chosen risk, in this order: demand, step times, shape, failures, planned work.
 
-    Until failures are added nothing ever fails, and until planned work is nothing is ever taken out.
+    Until failures are added nothing ever fails, and until planned work is nothing is ever taken out. The lines sum to
+    the fleet of all causes.
     """
     sure = lambda replicas: _unfailing(model.domains_of(replicas))  # noqa: E731
     so_far: list[str] = []
-    found = {"nominal": int(surface.needed(np.array([_median_load(given, surface)]))[0])}
-    before = found["nominal"]
+    fleets = {"nominal": int(surface.needed(np.array([_median_load(given, surface)]))[0])}
     for name, added in _ORDER.items():
         so_far += added
         known = given.only(so_far)
@@ -293,9 +293,24 @@ def _lines(
         work = model.outages if name == PLANNED_WORK else ()
         fleet = ShortfallModel(draws=drawn, surface=surface, domains_of=domains, outages=work).least(target)
         if fleet is None:
-            return found
-        found[name] = max(0, fleet - before)
-        before = max(before, fleet)
+            break
+        fleets[name] = fleet
+    return added_lines(fleets)
+
+
+def added_lines(fleets: Mapping[str, int]) -> dict[str, int]:
+    """What each cause adds to the fleet of those before it: never less than nothing, and in all the last fleet.
+
+    One more cause is another draw, which may ask for one replica less than the draw before it.
+
+    >>> added_lines({"nominal": 22, "demand": 36, "step times": 49, "lengths": 48})
+    {'nominal': 22, 'demand': 14, 'step times': 12, 'lengths': 0}
+    """
+    whole = list(fleets.values())[-1]
+    found, before = {}, 0
+    for name, fleet in fleets.items():
+        reached = min(whole, max(before, fleet))
+        found[name], before = reached - before, reached
     return found
 
 

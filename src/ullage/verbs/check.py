@@ -84,4 +84,4 @@ def check(
             return found
         run.progress(0.9, "checks")
         checks = check_plan(found, names, map=run.map)
-        return Checked(plan=found, checks=with_rules(checks, [each.rule for each in read]))
+        return Checked(plan=found, checks=with_rules(checks, found, [each.rule for each in read]))

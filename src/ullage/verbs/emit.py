@@ -210,12 +210,14 @@ def _check_same(file: PlanFile, stored: PlanNumbers, name: str) -> None:
 
     if stored.service != file.service:
         raise differs("service", file.service, stored.service)
-    pools = tuple(each.name or POOL for each in file.every_pool)
-    if stored.pools != pools:
-        raise differs("pools", ", ".join(pools), ", ".join(stored.pools))
-    classes = tuple((each.name, each.priority) for each in file.workload.classes)
-    if tuple((each.name, each.priority) for each in stored.classes) != classes:
-        raise differs("classes", [each for each, _ in classes], [each.name for each in stored.classes])
+    # In which order a file lists them is nobody's number, and a plan has an order of its own.
+    pools = sorted(each.name or POOL for each in file.every_pool)
+    if sorted(stored.pools) != pools:
+        raise differs("pools", ", ".join(pools), ", ".join(sorted(stored.pools)))
+    classes = sorted(f"{each.name} (priority {each.priority})" for each in file.workload.classes)
+    kept = sorted(f"{each.name} (priority {each.priority})" for each in stored.classes)
+    if kept != classes:
+        raise differs("classes", ", ".join(classes), ", ".join(kept))
     for pool in file.every_pool:
         prefix = "pool" if len(pools) == 1 else f"{pool.name}.pool"
         for key in ("model", "device", "engine", "tensor_parallel"):

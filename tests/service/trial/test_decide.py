@@ -65,6 +65,7 @@ def made_up(sent: float, missed: float) -> Window:
         active_tokens=0.0,
         running_requests=0.0,
         preemptions_per_request=0.0,
+        cached_fraction=0.0,
     )
 
 

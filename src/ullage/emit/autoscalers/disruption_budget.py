@@ -21,6 +21,8 @@ def budget(pool: EmitPool) -> dict[str, Any]:
     pods = len(pool.parts)
     at_once = max(1, pool.whole("reserve.maintenance_replicas"))
     why = pool.number("reserve.maintenance_replicas").why + (f"; {pods} pods each" if pods > 1 else "")
+    if pool.is_autoscaled and at_once >= (least := pool.whole("scaling.least_replicas")):
+        at_once, why = max(1, least - 1), f"one stays of the least that an autoscaler leaves; {why}"
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

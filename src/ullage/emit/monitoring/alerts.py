@@ -18,6 +18,8 @@ Made = AlertRule | LeftOut
 _PREEMPTED_SHARE = 0.01
 # Where quotas are asked for again: providers take weeks to raise them.
 _QUOTA_SHARE = 0.8
+# What engines will count as hits: of what prompts share, only that which a cache of this size still holds.
+PLANNED_HITS = "score.cached_fraction"
 # Site Reliability Workbook, alerting on SLOs: 2 % of a month's budget in an hour, 5 % in six.
 _BURNS = ((14.4, "1h", "5m", "page"), (6.0, "6h", "30m", "ticket"))
 
@@ -62,8 +64,9 @@ def pool_alerts(pool: EmitPool) -> Iterator[Made]:
 
 
 def _memory(pool: EmitPool, metrics: EngineMetrics) -> Made:
-    cache, free = pool.real("memory.kv_cache_bytes"), pool.real("memory.headroom_bytes")
-    share = min(0.99, max(0.01, 1.0 - free / cache))
+    approved = 1.0 - pool.real("memory.headroom_bytes") / pool.real("memory.kv_cache_bytes")
+    # Few approved requests fill less than the planned load does, which must not page.
+    share = min(0.99, max(0.01, approved, pool.real("score.kv_peak_fraction")))
     full = f"max(avg_over_time({metrics.kv_use}[10m])) > {literal(share)}"
     taken = (
         f" or sum(rate({metrics.preempted}[10m])) / sum(rate({metrics.succeeded}[10m])) > {literal(_PREEMPTED_SHARE)}"
@@ -76,25 +79,26 @@ def _memory(pool: EmitPool, metrics: EngineMetrics) -> Made:
         expr=full + taken,
         lasts="5m",
         severity="page",
-        summary=f"{pool.name}: the KV cache holds more than the worst load that was approved, or requests are "
+        summary=f"{pool.name}: the KV cache holds more than the load that was approved or planned, or requests are "
         "preempted",
         action="Lower max sequences or the longest context, or add replicas; then plan again with the engine's log.",
-        why=f"1 - memory.headroom_bytes / memory.kv_cache_bytes: {pool.number('memory.headroom_bytes').why}",
+        why=f"the larger of 1 - memory.headroom_bytes / memory.kv_cache_bytes = {approved:.4g}, what is approved, and "
+        f"{pool.number('score.kv_peak_fraction').why}",
     )
 
 
 def _queue(pool: EmitPool, metrics: EngineMetrics) -> Made:
-    bound = pool.number("limit.replica_queue_requests")
+    """The queue's bound is never exceeded where engine or gateway refuse beyond it: what it must not reach is less."""
+    told = pool.number("limit.backpressure_requests")
     return AlertRule(
         alert="UllageQueueCollapse",
         mode="queue-collapse",
-        expr=f"sum({metrics.waiting}) / count({metrics.running}) > "
-        f"{literal(pool.real('limit.replica_queue_requests'))}",
+        expr=f"sum({metrics.waiting}) / count({metrics.running}) >= {literal(pool.real(told.name))}",
         lasts=seconds(max(60.0, pool.real("limit.retry_after_s"))),
         severity="page",
-        summary=f"{pool.name}: more requests wait than are answered in time",
+        summary=f"{pool.name}: so many requests wait that senders must slow down, and the next are refused",
         action="Shed at the gateway in the plan's order, and see that the retry budget holds.",
-        why=f"for as long as a full queue takes to work off, limit.retry_after_s: {bound.why}",
+        why=f"for a minute at least, and as long as a full queue takes to work off (limit.retry_after_s): {told.why}",
     )
 
 
@@ -141,7 +145,7 @@ def _warm_up(pool: EmitPool) -> Made:
 
 
 def _cache(pool: EmitPool, metrics: EngineMetrics) -> Made:
-    planned = planned_hits(pool)
+    planned = pool.real(PLANNED_HITS)
     if planned <= 0.0:
         return LeftOut(alert="UllageCacheHitsFell", reason="the plan counts on no cached prompt tokens")
     least = planned * (1.0 - pool.real("headroom.cache_fraction"))
@@ -153,16 +157,8 @@ def _cache(pool: EmitPool, metrics: EngineMetrics) -> Made:
         severity="ticket",
         summary=f"{pool.name}: the prefix cache finds less than the plan counts on",
         action="Look at routing (does a session come back to its replica?) and at prompts; then drill cache-miss.",
-        why=f"{planned:.4g} of prompt tokens, by the classes' tokens, less headroom: "
-        f"{pool.number('headroom.cache_fraction').why}",
+        why=f"{pool.number(PLANNED_HITS).why}; less {pool.number('headroom.cache_fraction').why}",
     )
-
-
-def planned_hits(pool: EmitPool) -> float:
-    """Cached prompt tokens over all, classes weighed by their tokens in the busiest hour."""
-    weights = {each.name: pool.real(f"limit.{each.name}.tokens_per_s") for each in pool.classes}
-    hits = sum(weight * pool.real(f"demand.{name}.cached_fraction") for name, weight in weights.items())
-    return hits / max(sum(weights.values()), 1e-12)
 
 
 def _quota(pool: EmitPool) -> Made:
@@ -180,12 +176,20 @@ def _quota(pool: EmitPool) -> Made:
         why = f"of {devices:g} devices in all: " + ", ".join(each.why for each in regions or quotas)
     else:
         asked = f"namespace={json.dumps(pool.need('namespace'))}, resource={json.dumps(f'requests.{resource}')}"
+        planned = sum(
+            float(each.value)
+            for name, each in pool.plan.numbers.items()
+            if name == "fleet.total_devices" or name.endswith(".fleet.total_devices")
+        )
         expr = (
             f'max(kube_resourcequota{{{asked}, type="used"}} / ignoring (type) '
-            f'kube_resourcequota{{{asked}, type="hard"}}) '
+            f'(kube_resourcequota{{{asked}, type="hard"}} != {literal(planned)})) '
             f"> {literal(_QUOTA_SHARE)}"
         )
-        why = "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota stands in"
+        why = (
+            "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota stands in, "
+            f"unless it is the {planned:g} devices of the plan itself, which the planned fleet uses whole"
+        )
     return AlertRule(
         alert="UllageQuotaNearlyUsed",
         mode="quota",
@@ -214,7 +218,9 @@ def _slo_burn(pool: EmitPool, metrics: EngineMetrics) -> Iterator[Made]:
         budget = 1.0 - percent / 100.0
         several = " (the loosest of its classes, which engines do not tell apart)" if len(pool.classes) > 1 else ""
         for factor, long, short, severity in _BURNS:
+            # A loose percentile has no budget that burns so fast: then it is half of the requests that should be good.
             burnt = min(factor * budget, (1.0 + budget) / 2.0)
+            speed = f"{burnt / budget:.3g}"
             slow = [_slow(metrics, metric, bound_s, window) for window in (long, short)]
             yield AlertRule(
                 alert="UllageSloBurn",
@@ -222,12 +228,12 @@ def _slo_burn(pool: EmitPool, metrics: EngineMetrics) -> Iterator[Made]:
                 expr=" and ".join(f"{each} > {literal(burnt)}" for each in slow),
                 lasts="1m",
                 severity=severity,
-                summary=f"{pool.name}: {metric} p{percent:g} of {limit_s:g} s burns its error budget {factor:g} "
+                summary=f"{pool.name}: {metric} p{percent:g} of {limit_s:g} s burns its error budget {speed} "
                 "times too fast",
                 action="Compare load with the plan (shortfall), lengths with its classes, and steps with its "
                 "calibration.",
                 why=f"{metric} p{percent:g} of {limit_s:g} s{several}, counted from {bound_s:g} s, the engine's next "
-                f"bucket: {factor:g} x {budget:.3g} over {long} and {short}",
+                f"bucket: {speed} x {budget:.3g} over {long} and {short}",
                 labels={"slo": f"{metric}_p{percent:g}", "window": long},
             )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.emit.engine_metrics import engine_metrics
-from ullage.emit.monitoring.alerts import planned_hits, pool_labels, starting_s
+from ullage.emit.monitoring.alerts import PLANNED_HITS, pool_labels, starting_s
 from ullage.emit.monitoring.rule import literal, text
 from ullage.emit.monitoring.service_alerts import MADE
 from ullage.emit.request import EmitPlan, EmitPool
@@ -121,8 +121,7 @@ def charts(pool: EmitPool) -> list[Chart]:
             "prefix cache hits",
             "percentunit",
             hits,
-            "headroom.cache_fraction",
-            planned_hits(pool),
+            PLANNED_HITS,
         ),
         beside(
             "how often it is reconciled", "since the plan", "s", f"time() - max({looked})", "policy.reconcile_every"

@@ -62,7 +62,7 @@ def inference_service(pool: EmitPool) -> dict[str, Any]:
                 "minReplicas": Reasoned(value=rule.least, why=rule.least_why),
                 "maxReplicas": Reasoned(value=rule.most, why=rule.most_why),
                 "autoScaling": {"metrics": metrics, "behavior": behaviour(rule, has_tolerance=False)},
-                "deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": surge(pool)},
+                "deploymentStrategy": {"type": "RollingUpdate", "rollingUpdate": surge(pool, scales=True)},
                 "labels": plain(dict(pool.need("selector"))),
                 **spec,
                 "containers": [serving],

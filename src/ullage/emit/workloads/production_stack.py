@@ -49,7 +49,7 @@ def production_stack_files(plan: EmitPlan) -> list[EmittedFile]:
         "servingEngineSpec": {
             "labels": dict(plan.settings.labels) or {"app.kubernetes.io/managed-by": "ullage"},
             "containerPort": first.need("port"),
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": surge(first)},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": surge(first, scales=True)},
             **_probes(first),
             "modelSpec": [_model(pool) for pool in plan.pools],
         }

@@ -181,6 +181,7 @@ def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
         ready=(ready["ready.cold_p50_s"], ready["ready.cold_p90_s"]),
         limits=_limits(plan, pool),
         scaling=tuple(plan.figures_of("scaling", name)[f"scaling.{each}"] for each in _SCALING),
+        scaling_violates="" if pool.scaling.played.is_met else pool.scaling.played.attainment.slo_name,
         shed_first=_shed_first(pool),
     )
 

@@ -37,9 +37,11 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
     by_class = ", ".join(f"{each.request_class.name} {number(each.mean_rate):.3g}" for each in plan.spec.demands)
     days = number(plan.spec.policy.horizon) / 86_400.0
     share = f"{100 * number(plan.point.percentile):g} %"
+    asks_again = any(each.attempts_per_task > 1.0 for each in plan.spec.routing.routes)
+    today = "today: routes ask again" if asks_again else "today"
     return (
         BridgeStep(name="mean today", amount=summed("answer.mean_today_rps", rates), remark=by_class),
-        BridgeStep(name=f"mean of {days:g} days", amount=summed("answer.horizon_mean_rps", means), remark="today"),
+        BridgeStep(name=f"mean of {days:g} days", amount=summed("answer.horizon_mean_rps", means), remark=today),
         BridgeStep(name="busiest hour", amount=summed("answer.busiest_hour_rps", hours), remark="the mean"),
         BridgeStep(
             name=f"busiest hour, {share}",

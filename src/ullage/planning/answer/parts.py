@@ -78,7 +78,10 @@ class LimitToSet:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolAnswer:
-    """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine."""
+    """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine.
+
+    `scaling_violates` names the SLO that the scaling rule violated on the day it was played on, if it did.
+    """
 
     name: str
     model: str
@@ -96,6 +99,7 @@ class PoolAnswer:
     limits: tuple[LimitToSet, ...]
     shed_first: str
     scaling: tuple[Figure, ...] = ()
+    scaling_violates: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

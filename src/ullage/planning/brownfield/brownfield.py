@@ -34,7 +34,7 @@ class PoolChange:
     pool: str
     running: RunningPool | None
     need_replicas: int
-    steady_replicas: int
+    least_replicas: int
     devices_per_replica: int
     settings: tuple[Setting, ...]
     limits: tuple[Setting, ...]
@@ -109,7 +109,7 @@ def _change(pool: PoolPlan, found: RunningPool | None, running: Running) -> Pool
         pool=pool.spec.name,
         running=found,
         need_replicas=need,
-        steady_replicas=pool.steady_fleet.replicas,
+        least_replicas=pool.scaling.derived.least_replicas,
         devices_per_replica=each,
         settings=() if found is None else _settings(pool, found),
         limits=_limits(pool, found),
@@ -153,15 +153,19 @@ def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
     running = f"{number(limits['limit.engine_running_requests']):g}"
     have = "" if found is None else found.settings.get("max_sequences", "")
     rollout = pool.reserves.rollout
+    # An autoscaler leaves no replica idle to take out, but room for as many new ones.
+    idle = rollout.unavailable_replicas if found is not None and found.scaled_by else 0
     return (
         Setting(name="engine max_sequences", have=have, need=running),
         Setting(name="gateway rate", have="", need=f"{number(limits['limit.pool_rate_rps']):.3g} req/s"),
         Setting(name="gateway waiting a replica", have="", need=f"{number(limits['limit.replica_queue_requests']):g}"),
-        Setting(name="rollout surge", have="" if found is None else found.surge, need=str(rollout.surge_replicas)),
+        Setting(
+            name="rollout surge", have="" if found is None else found.surge, need=str(rollout.surge_replicas + idle)
+        ),
         Setting(
             name="rollout unavailable",
             have="" if found is None else found.unavailable,
-            need=str(rollout.unavailable_replicas),
+            need=str(rollout.unavailable_replicas - idle),
         ),
     )
 
@@ -192,9 +196,9 @@ def _steps(changes: Sequence[PoolChange], wanted: int, free: int | None) -> list
             )
         if each.change_replicas > 0:
             steps.append(f"Scale {run.name} from {run.replicas} to {each.need_replicas} replicas.")
-        if run.least_replicas is not None and run.least_replicas < each.steady_replicas:
+        if run.least_replicas is not None and run.least_replicas < each.least_replicas:
             steps.append(
-                f"Raise the least replicas of {run.scaled_by} from {run.least_replicas} to {each.steady_replicas}."
+                f"Raise the least replicas of {run.scaled_by} from {run.least_replicas} to {each.least_replicas}."
             )
         steps += _limit_steps(each, run)
         if each.settings:
@@ -225,7 +229,8 @@ def _limit_steps(change: PoolChange, run: RunningPool) -> list[str]:
             f"Set max_sequences of {run.name} from {sequences.have} to {sequences.need}, as the plan limits it."
         )
     surge, unavailable = needed["rollout surge"], needed["rollout unavailable"]
-    if any("A rollout takes" in each.sentence for each in change.risks):
+    is_other = any(each.have != each.need for each in (surge, unavailable))
+    if is_other and any("A rollout takes" in each.sentence for each in change.risks):
         steps.append(
             f"Let a rollout of {run.name} surge by {surge.need} with {unavailable.need} unavailable, as the plan "
             f"reserves, not by {surge.have or 'none'} with {unavailable.have}."

@@ -73,14 +73,14 @@ def _costs(sentence: str) -> Risk:
 
 
 def _bounds(pool: PoolPlan, found: RunningPool, need: int) -> Iterator[Risk]:
-    steady = pool.steady_fleet.replicas
+    steady, least = pool.steady_fleet.replicas, pool.scaling.derived.least_replicas
     if found.most_replicas is not None and found.most_replicas < need:
         yield _stops(f"{found.scaled_by} allows at most {found.most_replicas} replicas, and {need} are needed.")
-    if found.least_replicas is not None and found.least_replicas < steady:
+    if found.least_replicas is not None and found.least_replicas < least:
         slow = pool.time_to_ready.figures["ready.cold_p90_s"]
         yield _costs(
-            f"{found.scaled_by} may go down to {found.least_replicas} replicas; back to {steady} takes a cold start of "
-            f"up to {float(slow.value) / 60:.0f} min."
+            f"{found.scaled_by} may go down to {found.least_replicas} replicas, the plan's rule to {least}; back "
+            f"to {steady} takes a cold start of up to {float(slow.value) / 60:.0f} min."
         )
 
 

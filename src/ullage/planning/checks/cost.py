@@ -70,7 +70,7 @@ def partial_cost(subject: CheckSubject) -> CheckResult:
     return CheckResult(
         name=name,
         compared=f"{_usd(per_success)} a success with {reserve:,.0f} USD of reserves and {failed:,.0f} USD of failed "
-        f"work, {_usd(alone)} a request without",
+        f"work, {_usd(alone)} a request if devices were paid only while they are busy",
         anomalies=tuple(anomalies),
     )
 

@@ -19,6 +19,8 @@ from ullage.simulate.load import OpenLoop
 # A second process, a larger workspace, fragments: a tenth of the device is what estimates of memory are off by.
 TAKEN_FRACTION = 0.1
 
+_NOTHING_PASSES = "another device: four times the fleet does not pass"
+
 
 def memory_drill(scenario: PoolScenario) -> DrillResult:
     """A tenth of each device's memory turns out to be taken, and the KV cache is what is left of it."""
@@ -147,6 +149,8 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
 
     def change() -> str:
         more = scenario.least_more(lambda extra: play(held + extra, late_s=rise_s).holds)
+        if follows != "demand":
+            return _NOTHING_PASSES if more is None else counted(more, "more replica")
         ways = [] if more is None else [counted(more, "more warm replica")]
         return first_of([*ways, "warm: {start: hot}", "warm: {follows: peak}"])
 
@@ -212,10 +216,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
             if more is None
             else [f"{counted(more, 'more replica')}, {counted(more * devices, 'device')}, held beforehand"]
         )
-        return (
-            first_of([*ways, "warm: {follows: peak}" if starting else ""])
-            or "another device: four times the fleet does not pass"
-        )
+        return first_of([*ways, "warm: {follows: peak}" if starting else ""]) or _NOTHING_PASSES
 
     if kept is None:
         return _outage(scenario, "quota", "quota exhaustion", f"{said}: no replica is left.", change())

@@ -82,7 +82,7 @@ def _idle_price(scenario: PoolScenario, held: list[int], needed: list[int]) -> s
         return ""
     devices = scenario.pool.reserves.devices_per_replica
     hours = scenario.spec.cost.period_hours * sum(h - n for h, n in zip(held, needed, strict=True)) / len(needed)
-    return f"What the hours do not need costs {hours * devices * price:,.0f} USD a month."
+    return f"Beside the reserve, what the hours do not need costs {hours * devices * price:,.0f} USD a month."
 
 
 def _less_idle(scenario: PoolScenario, needed: list[int], follows: bool) -> str:

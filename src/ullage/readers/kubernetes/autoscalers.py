@@ -42,6 +42,8 @@ def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple
         found = [
             replace(
                 pool,
+                # A manifest beside an autoscaler states no replicas, and Kubernetes would start one: it never stays.
+                replicas=max(pool.replicas, least) if pool.replicas else 0,
                 least_replicas=least,
                 most_replicas=most,
                 scaled_by=f"{each.kind} {each.name}",

@@ -115,9 +115,10 @@ def units_table(units: Sequence[UnitCost]) -> Table:
         table.add_row(
             each.of or "all", each.per, money(each.usd), each.model, where, evidence_text(each.figure.evidence)
         )
-    criteria = list(dict.fromkeys(each.criterion for each in units if each.per == "success" and each.of))
-    if not criteria:
-        criteria = list(dict.fromkeys(each.criterion for each in units if each.per == "success"))
+    # What several classes share has the criteria of each, which stand there already.
+    success = [each for each in units if each.per == "success"]
+    named = [each for each in success if each.of] or success
+    criteria = list(dict.fromkeys(part for each in named for part in each.criterion.split("; ")))
     if criteria:
         table.caption, table.caption_justify, table.caption_style = "; ".join(criteria), "left", "dim"
         table.caption = f"A success is {table.caption}."

@@ -354,7 +354,8 @@ def _scales(found: Answer) -> str:
             continue
         threshold, least, most, lag, turns, attained, saving = (number(each) for each in pool.scaling)
         bounds = f"{threshold:.3g} in flight a replica, {least:g} to {most:g} replicas"
-        loop = f"lag {show(lag, 's')}, {turns:.3g} turns/h, {show(attained, 'fraction')} in SLO"
+        violates = f", violates {_clean(pool.scaling_violates)}" if pool.scaling_violates else ""
+        loop = f"lag {show(lag, 's')}, {turns:.3g} turns/h, {show(attained, 'fraction')} in SLO{violates}"
         fewer = "" if found.released_saving is not None else f", {100 * saving:.0f} % fewer replica-hours as it rises"
         said.append(f"{_of(found, pool)}{bounds}; {loop}{fewer}")
     if not said or found.released_saving is None:

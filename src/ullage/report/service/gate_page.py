@@ -61,8 +61,8 @@ def gate_page(found: Gated) -> list[RenderableType]:
         Text.assemble(
             (f"{found.after} is ", "bold"),
             (str(difference.verdict), f"bold {_STYLES[difference.verdict]}"),
-            f": a request takes the device {whole.ratio - 1.0:+.1%} "
-            f"({whole.low_ratio - 1.0:+.1%} to {whole.high_ratio - 1.0:+.1%}, 9 of 10) of what it takes in "
+            f": a request's time on the device changes by {whole.ratio - 1.0:+.1%} "
+            f"({whole.low_ratio - 1.0:+.1%} to {whole.high_ratio - 1.0:+.1%}, 9 of 10) against "
             f"{found.before}; the tolerance is {difference.tolerance_fraction:.0%}.",
         ),
         Text(

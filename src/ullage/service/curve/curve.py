@@ -65,6 +65,7 @@ class StablePoint:
     kv_peak_fraction: float
     busy: Interval
     preemptions: Interval
+    cached: Interval
     violated: tuple[str, ...]
     windows: int
     is_decided: bool
@@ -243,6 +244,7 @@ def point_of(trial: Trial, found: Decision) -> CurvePoint:
         kv_peak_fraction=max(each.kv_peak_fraction for each in sample.each),
         busy=sample.mean(lambda each: each.busy_fraction),
         preemptions=sample.mean(lambda each: each.preemptions_per_request),
+        cached=sample.mean(lambda each: each.cached_fraction),
         violated=found.violated,
         windows=found.windows,
         is_decided=found.is_decided,

@@ -62,6 +62,7 @@ class Window:
     active_tokens: float
     running_requests: float
     preemptions_per_request: float
+    cached_fraction: float
 
 
 def window(trial: Trial, rate_rps: float, seed: int) -> Window:
@@ -139,6 +140,7 @@ def read_window(trial: Trial, load: OpenLoop, rate_rps: float, seed: int) -> Win
         active_tokens=kv,
         running_requests=_mean_of(series, "running", inside),
         preemptions_per_request=total.preemptions / max(total.counts.requests, 1),
+        cached_fraction=total.cached_tokens / max(total.prompt_tokens, 1),
     )
 
 

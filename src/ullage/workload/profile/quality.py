@@ -97,7 +97,9 @@ def _order(summary: Summary) -> list[Anomaly]:
         return []
     rows = summary.about.rows.kept_rows
     share = order.backward_steps / rows
-    if order.hour_back_steps and not summary.about.zone:
+    # Seconds since the first request know no summer time: there two logs of an hour were put one after the other.
+    is_calendar = summary.about.clock is Clock.UTC
+    if is_calendar and order.hour_back_steps and not summary.about.zone:
         return [_summer_time(f"goes back by one hour {_times(order.hour_back_steps)} from one row to the next")]
     if order.hour_back_steps and "/" in summary.about.zone:
         sentence = (
