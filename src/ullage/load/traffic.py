@@ -175,10 +175,10 @@ def is_saved_profile(source: str | Path) -> bool:
     from ullage.workload.profile.saved import SCHEMA
 
     path = Path(source)
-    if not (path.is_file() and path.suffix == ".json"):
+    if not path.is_file():
         return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return SCHEMA.partition("/")[0] in file.read(200)
+    with path.open("rb") as file:
+        return f'"{SCHEMA.partition("/")[0]}/'.encode() in file.read(200)
 
 
 def load_synthetic(file: Path) -> SyntheticModel:
