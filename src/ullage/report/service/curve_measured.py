@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Sequence
 
 from rich.console import RenderableType
@@ -69,10 +70,13 @@ def tests_table(agreement: Agreement) -> Table:
     table = _table("Load tests, each fitted alone", "test", "day", "kind", "points", "decode steps", "prompts")
     for column in ("weight", "why"):
         table.add_column(column, header_style="dim")
+    table.columns[0].overflow = "fold"
+    # A column is too narrow for paths, which differ at their ends: folders that all of them share are left out.
+    folders = os.path.commonprefix([each.file.split("/")[:-1] for each in agreement.results])
     for each in agreement.results:
         weighing = each.weighing
         table.add_row(
-            each.file,
+            "/".join(each.file.split("/")[len(folders) :]),
             "" if weighing.day is None else weighing.day.isoformat(),
             f"{each.tool}, {weighing.kind}",
             str(each.points),
