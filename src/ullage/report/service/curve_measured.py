@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Sequence
 
 from rich.console import RenderableType
@@ -71,12 +70,12 @@ def tests_table(agreement: Agreement) -> Table:
     for column in ("weight", "why"):
         table.add_column(column, header_style="dim")
     table.columns[0].overflow = "fold"
-    # A column is too narrow for paths, which differ at their ends: folders that all of them share are left out.
-    folders = os.path.commonprefix([each.file.split("/")[:-1] for each in agreement.results])
-    for each in agreement.results:
+    # A column is too narrow for paths, which differ at their ends.
+    names = [each.file.rpartition("/")[2] for each in agreement.results]
+    for name, each in zip(names, agreement.results, strict=True):
         weighing = each.weighing
         table.add_row(
-            "/".join(each.file.split("/")[len(folders) :]),
+            name if names.count(name) == 1 else each.file,
             "" if weighing.day is None else weighing.day.isoformat(),
             f"{each.tool}, {weighing.kind}",
             str(each.points),
