@@ -16,10 +16,11 @@ from ullage import verbs
 from ullage.errors import InputError
 from ullage.files.plan_file import read_plan_file
 from ullage.files.strict_yaml import read_yaml
+from ullage.load.pool import ReplicaChoice
 from ullage.planning.document import Plan
 from ullage.verbs.calibrate_fit import fit_calibration
 from ullage.verbs.init import save_starter
-from ullage.verbs.simulate import LoadChoice, RepeatedTests, ReplicaChoice
+from ullage.verbs.simulate import LoadChoice, RepeatedTests
 
 AS_OF = datetime.date(2026, 11, 15)
 
@@ -116,7 +117,7 @@ def test_a_folder_of_load_tests_is_its_files(load_test: Path, tmp_path: Path) ->
     fitted = fit_calibration([folder], model="llama-3.1-8b", device="h100-sxm", as_of=AS_OF)
     assert fitted.provenance.files == ("a.json", "a.json")
     repeated = verbs.simulate(
-        LoadChoice(load_tests=(folder,)),
+        LoadChoice(load_tests=(str(folder),)),
         replica=ReplicaChoice(model="llama-3.1-8b", device="h100-sxm"),
         as_of=AS_OF,
     )
