@@ -88,3 +88,25 @@ def test_means_that_are_known_are_kept_and_only_the_spread_is_borrowed(tmp_path:
     assert float(outputs.mean()) == pytest.approx(90, rel=0.02)
     assert float(np.quantile(prompts, 0.99)) > 3 * float(np.median(prompts))
     assert found.figures["demand.chat.request_tokens"].evidence is Evidence.ASSUMED
+
+
+def test_a_second_log_that_nothing_asks_for_is_refused(tmp_path: Path) -> None:
+    rows = [f"2026-11-01T00:{minute:02d}:00Z,900,90" for minute in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["timestamp,prompt_tokens,output_tokens", *rows]))
+    whole = PLAN.format(more="  lengths: [log.csv]", shape="").replace("rates.csv", "log.csv")
+    stated = PLAN.format(more="  lengths: [log.csv]", shape="      rate: 2 req/s").replace("  trace: [rates.csv]\n", "")
+    for text, problem in ((whole, "the trace has lengths of its own"), (stated, "beside no trace")):
+        (tmp_path / "plan.yaml").write_text(text)
+        with pytest.raises(InputError, match=rf"plan\.yaml:\d+: workload\.lengths = 'log\.csv': .*{problem}"):
+            load_plan(tmp_path / "plan.yaml", as_of=DAY)
+
+
+def test_a_file_that_is_not_there_is_told_at_the_line_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PLAN.format(more="", shape="")
+    Path("plan.yaml").write_text(text)
+    line = 1 + text.split("\n").index("  trace: [rates.csv]")
+    with pytest.raises(InputError, match=rf"^plan\.yaml:{line}: workload\.trace\.0 = 'rates\.csv': names no file"):
+        load_plan(Path("plan.yaml"), as_of=DAY)

@@ -112,7 +112,7 @@ def test_settings_in_the_log_fill_the_gaps_as_measured() -> None:
 
 
 def test_a_stated_setting_that_the_log_contradicts_is_refused() -> None:
-    with pytest.raises(InputError, match=r"memory fraction = 0\.8: the log says 0\.92"):
+    with pytest.raises(InputError, match=r"memory fraction = 0\.8: vllm\.log:12 says 0\.92"):
         budget({**SAID, "memory_fraction": 0.92}, memory_fraction=0.8)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -216,6 +217,26 @@ def test_a_cut_between_heads_and_key_value_heads_is_refused() -> None:
     with pytest.raises(InputError, match="neither divides the 4 key-value heads"):
         check_sharding(model, Sharding(tp=6))
     check_sharding(model, Sharding(tp=12))
+
+
+@given(heads=st.sampled_from(((8, 1), (12, 4), (28, 4), (40, 10))), tp=st.integers(1, 64))
+def test_degrees_named_by_a_refusal_are_not_refused(heads: tuple[int, int], tp: int) -> None:
+    model = read(dense(num_attention_heads=heads[0], num_key_value_heads=heads[1], head_dim=16))
+    for groups in (1, 2):
+        refusal = refused(model, Sharding(tp=tp * groups, dp_attention=groups))
+        if refusal is not None:
+            assert refusal.value == tp * groups
+            named = [Sharding(tp=int(each), dp_attention=groups) for each in re.findall(r"\d+", refusal.fix)]
+            assert named
+            assert not any(refused(model, each) for each in named)
+
+
+def refused(model: Model, sharding: Sharding) -> InputError | None:
+    try:
+        check_sharding(model, sharding)
+    except InputError as refusal:
+        return refusal
+    return None
 
 
 def test_linear_attention_is_cut_no_finer_than_its_key_heads() -> None:

@@ -125,6 +125,7 @@ def test_cached_tokens_are_shared_out() -> None:
         ({"tokens": Tokens()}, "no prompt or output lengths"),
         ({"load": OfferedLoad(loop=Loop.CLOSED)}, "without its concurrency"),
         ({"load": OfferedLoad(loop=Loop.OPEN)}, "without its rate"),
+        ({"requests": (MeasuredRequest(status=Status.FAILED),) * 80}, "none of them succeeded"),
     ],
 )
 def test_what_cannot_be_repeated_says_why(change: dict[str, object], said: str) -> None:

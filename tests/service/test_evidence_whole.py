@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -241,5 +242,7 @@ def test_points_that_do_not_belong_together_are_said_to(step: StepModel) -> None
     found = fitted(step, of_replica(step, 2), of_replica(step, 16, 2.0), of_replica(step, 32, 0.7))
     names = {each.name for each in found.anomalies}
     assert {"residual", "sweep"} <= names
+    (misfit,) = (each.sentence for each in found.anomalies if each.name == "residual")
+    assert re.search(r" was [\d.]+ m?s, and [\d.]+ m?s by the fit", misfit)
     assert all(each.sentence in found.step.notes for each in found.anomalies)
     assert not {each.name for each in fitted(step, of_replica(step, 2), of_replica(step, 32)).anomalies}

@@ -81,7 +81,7 @@ def test_the_same_question_gives_the_same_bytes(capsys: pytest.CaptureFixture[st
 def test_a_saved_profile_gives_the_forecast_of_its_trace(
     capsys: pytest.CaptureFixture[str], trace: Path, tmp_path: Path
 ) -> None:
-    saved = tmp_path / "profile.json"
+    saved = tmp_path / "log.profile"
     save_profile(profile([trace], columns=COLUMNS), saved)
     from_trace = answered(capsys, str(trace), "--horizon", "3d", *MAP)
     from_profile = answered(capsys, str(saved), "--horizon", "3d")

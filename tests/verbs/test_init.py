@@ -16,8 +16,11 @@ from ullage import verbs
 from ullage.errors import InputError
 from ullage.files.plan_file import read_plan_file
 from ullage.files.strict_yaml import read_yaml
+from ullage.load.pool import ReplicaChoice
 from ullage.planning.document import Plan
+from ullage.verbs.calibrate_fit import fit_calibration
 from ullage.verbs.init import save_starter
+from ullage.verbs.simulate import LoadChoice, RepeatedTests
 
 AS_OF = datetime.date(2026, 11, 15)
 
@@ -92,11 +95,34 @@ def test_a_trace_gives_the_longest_context_and_no_rate(trace: Path, tmp_path: Pa
     assert int(only["longest_context"]) >= 999 + 69
 
 
+@pytest.mark.slow
 def test_a_load_test_names_its_model(load_test: Path, tmp_path: Path) -> None:
-    found = read(verbs.init(load_tests=[load_test], folder=tmp_path, as_of=AS_OF))
+    text = verbs.init(load_tests=[load_test], folder=tmp_path, as_of=AS_OF)
+    found = read(text)
+    # The file says nothing of devices: where it ran is a question, not a fact.
+    assert len(re.findall(r"  tested_\w+: \S+  # decide: ", text)) == 2
     assert found["pool"]["model"] == "llama-3.1-8b"  # type: ignore[index]
     tested = {"tested_device": found["pool"]["device"], "tested_tensor_parallel": found["pool"]["tensor_parallel"]}  # type: ignore[index]
     assert found["evidence"] == {"load_tests": ["bench.json"], **tested}
+
+
+@pytest.mark.slow
+def test_a_folder_of_load_tests_is_its_files(load_test: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "again").mkdir(parents=True)
+    for place in ("runs/a.json", "runs/again/a.json"):
+        (tmp_path / place).write_bytes(load_test.read_bytes())
+    folder = tmp_path / "runs"
+    found = read(verbs.init(load_tests=[folder], folder=tmp_path, as_of=AS_OF))
+    assert found["evidence"]["load_tests"] == ["runs"]  # type: ignore[index]
+    fitted = fit_calibration([folder], model="llama-3.1-8b", device="h100-sxm", as_of=AS_OF)
+    assert fitted.provenance.files == ("a.json", "a.json")
+    repeated = verbs.simulate(
+        LoadChoice(load_tests=(str(folder),)),
+        replica=ReplicaChoice(model="llama-3.1-8b", device="h100-sxm"),
+        as_of=AS_OF,
+    )
+    assert isinstance(repeated, RepeatedTests)
+    assert len({each.name for each in repeated.predictions}) == 2
 
 
 def test_a_large_model_is_cut_until_it_fits() -> None:

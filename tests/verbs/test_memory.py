@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,22 @@ def test_a_log_of_another_engine_is_refused(capsys: pytest.CaptureFixture[str], 
     code, _, err = ending(capsys, "llama-3.1-8b", "--device", "h100", "--engine", "sglang", "--engine-log", str(log))
     assert code == 2
     assert "not of sglang" in err
+
+
+def test_a_log_that_does_not_fit_the_question_is_named_with_its_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "vllm.log"
+    long = LOG + "'max_num_seqs': 64}\nMaximum concurrency for 1,048,576 tokens per request: 1.00x\n"
+    for text, options, says in (
+        (LOG, ("--device", "a100-80gb-sxm", "--kv-dtype", "fp8"), r"vllm.log:\d+ = '.* KV bytes a token'"),
+        (long, ("--device", "a100-80gb-sxm", "--max-sequences", "32"), r"max sequences = 32: vllm.log:\d+ says 64"),
+        (long, ("--device", "a100-80gb-sxm"), r"vllm.log:\d+ = 'a context of 1048576 tokens': .* another model"),
+    ):
+        log.write_text(text)
+        code, _, err = ending(capsys, "llama-3.1-8b", *options, "--engine-log", str(log))
+        assert code == 2
+        assert re.search(says, err), err
 
 
 def test_a_number_is_walked_back_to_its_sources(capsys: pytest.CaptureFixture[str]) -> None:

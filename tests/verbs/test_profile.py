@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -146,6 +147,24 @@ def test_the_season_is_drawn_as_a_map(tmp_path: Path) -> None:
     assert len(re.findall(r"^ (Mon|Tue|Wed|Thu|Fri|Sat|Sun) .*█", page, flags=re.MULTILINE)) == 7
 
 
+def test_suggested_classes_can_be_pasted(tmp_path: Path) -> None:
+    tenants = ("arn:aws:iam::1:user/" + "a" * 150, "it's, <odd>; 1")
+    path = tmp_path / "log.jsonl"
+    rows = [
+        {"arrival_s": n, "prompt_tokens": (10, 9000)[n % 2], "output_tokens": 5, "tenant": tenants[n % 2]}
+        for n in range(200)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    console = Console(width=110, record=True, file=io.StringIO())
+    for part in profile_page(profile([path]).own):
+        console.print(part)
+    # A line is filled up to its last cell where a word runs on, and ends with a space where it does not.
+    lines = console.export_text().partition("To see them apart: ")[2].partition("\n?")[0].split("\n")
+    pasted = shlex.split("".join(line[2:] if at else line for at, line in enumerate(lines)))
+    rules = [parse_class(text).rule for text in pasted[1::2]]
+    assert {rule.tenant for rule in rules if rule} == set(tenants)
+
+
 def test_a_spark_line_keeps_its_width_and_its_peak() -> None:
     line = spark([0] * 500 + [9] * 20 + [0] * 480, width=50)
     assert len(line) == 50
@@ -158,10 +177,16 @@ def test_options_are_read() -> None:
     found = parse_class("chat:model=llama*,below_prompt_tokens=4000")
     assert found.rule is not None
     assert (found.name, found.rule.model, found.rule.below_prompt_tokens) == ("chat", "llama*", 4000)
+    named = parse_class("arn:aws:x,y:tenant=arn:aws:x,y, model=claude-v2:1")
+    assert named.rule is not None
+    assert (named.name, named.rule.tenant, named.rule.model) == ("arn:aws:x,y", "arn:aws:x,y", "claude-v2:1")
+    for nothing in ("chat:model", "chat:model=", ":model=llama", ""):
+        with pytest.raises(InputError, match="is not NAME:KEY=VALUE"):
+            parse_class(nothing)
     with pytest.raises(InputError, match="--column = 'arrival_s': is not NAME=VALUE"):
         parse_columns(["arrival_s"])
     with pytest.raises(InputError, match="Did you mean model"):
-        parse_class("chat:modl=llama")
+        parse_class("chat:tenant=a,modl=llama")
     with pytest.raises(InputError, match="number of tokens"):
         parse_class("chat:below_prompt_tokens=many")
 

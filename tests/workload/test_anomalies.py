@@ -227,6 +227,18 @@ def test_a_model_that_explains_the_lengths_is_suggested() -> None:
     assert {one.rule.model for one in suggestion.classes} == {"chat", "code"}
 
 
+def test_a_name_whose_requests_log_no_lengths_is_not_suggested_as_a_shape_of_nothing() -> None:
+    trace = make_trace(
+        arrival_s=range(60),
+        prompt_tokens=[10] * 20 + [900] * 20 + [None] * 20,
+        output_tokens=[5] * 60,
+        model=["chat"] * 20 + ["code"] * 20 + ["failing"] * 20,
+    )
+    suggestion = found(trace).suggestion
+    assert suggestion is not None
+    assert [(one.name, one.median_prompt_tokens) for one in suggestion.classes] == [("chat", 10), ("code", 900)]
+
+
 def test_classes_of_one_name_that_differ() -> None:
     trace = make_trace(
         arrival_s=range(40),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -84,7 +85,8 @@ def test_a_wave_shows_at_its_own_scale_and_not_below() -> None:
     rng = np.random.default_rng(2)
     rate = 20 * (1 + 0.5 * np.sin(np.arange(40_000) * 2 * np.pi / 1200))
     counts = rng.poisson(rate)
-    one, minutes = window_rates(1, counts), window_rates(60, counts[:39_960].reshape(-1, 60).sum(axis=1))
+    series = second_counts(np.arange(40_000), counts)
+    one, minutes = (window_rates(width_s, series.window_counts(width_s, 0, 40_000)) for width_s in (1, 60))
     assert one is not None
     assert minutes is not None
     # Var = mean + var(rate): 20 * 0.125 a second, sixty times as much in a minute.
@@ -112,6 +114,33 @@ def test_a_window_that_is_not_whole_is_left_out() -> None:
     assert ten.rates.observations == 9
     assert set(ten.rates.values) == {1.0}
     assert sum(found.series.counts) == 95
+
+
+@given(
+    times=st.lists(st.integers(0, 400), min_size=1, max_size=60),
+    first_s=st.floats(0, 100),
+    span_s=st.floats(0, 400),
+    width_s=st.sampled_from((1, 7, 60)),
+)
+def test_counts_of_windows_are_those_of_the_windows_written_out(
+    times: list[int], first_s: float, span_s: float, width_s: int
+) -> None:
+    series = counted(np.array(times, dtype=np.float64))
+    bins = series.binned(width_s, first_s, first_s + span_s)
+    found = series.window_counts(width_s, first_s, first_s + span_s)
+    assert np.repeat(found.values, found.counts).tolist() == sorted(bins.tolist())
+
+
+def test_a_few_requests_in_a_century_cost_no_century_of_seconds() -> None:
+    century_s = 100 * 365 * 86_400.0
+    series = counted(np.array([0.0, 1.0, century_s - 10]))
+    tracemalloc.start()
+    found = arrivals_of(series, first_s=0, last_s=century_s, gaps=None, resolution_s=0)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found is not None
+    assert found.windows[0].rates.observations == century_s
+    assert most_bytes < 10e6
 
 
 def test_the_clock_decides_where_bins_start() -> None:

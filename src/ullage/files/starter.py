@@ -129,12 +129,17 @@ def _evidence(starter: Starter) -> list[str]:
     )
     said = [f"  {name}: {_list(paths)}" for name, paths, _ in kinds if paths]
     if starter.load_tests:
-        tested = "where the load tests ran: on anything else they scale an estimate"
-        said += [f"  tested_device: {yaml_scalar(starter.device.value)}  # {tested}"]
-        said += [f"  tested_tensor_parallel: {yaml_scalar(starter.tensor_parallel.value)}"]
+        said += [_tested("tested_device", starter.device), _tested("tested_tensor_parallel", starter.tensor_parallel)]
         said += [f"  # decide: {' '.join(each.split())}" for each in starter.anomalies]
     wanted = [f"  # {name}: [FILE]  # {what}" for name, paths, what in kinds if not paths]
     return [*(["evidence:"] if said else ["# evidence:  # what is measured is not guessed"]), *said, *wanted]
+
+
+def _tested(key: str, found: Found) -> str:
+    """Where the load tests ran. What they do not say is to be decided: the pool's value is only the likeliest."""
+    known = found.where.startswith(("the load test", "as the load test"))
+    where = "where the load tests ran" if known else "decide: the load tests do not say where they ran"
+    return _line(key, Found(value=found.value, where=f"{where}; on anything else they scale an estimate"))
 
 
 def _default(section: type[Section], name: str) -> str:

@@ -35,6 +35,12 @@ def load_tests(files: Sequence[Path]) -> tuple[LoadTest, ...]:
     return tuple(read_loadtest(one) for each in files for one in result_files(each))
 
 
+def test_names(tests: Sequence[LoadTest]) -> list[str]:
+    """What each test is called: its file's name without the ending, or the whole path where two would share one."""
+    stems = [Path(each.file).stem for each in tests]
+    return [stem if stems.count(stem) == 1 else test.file for stem, test in zip(stems, tests, strict=True)]
+
+
 def load_step_evidence(
     section: EvidenceSection,
     *,

@@ -110,7 +110,10 @@ def _again(error: InputError, field: str, value: object, problem: str) -> InputE
 def _named_at(content: Any, text: str, path: KeyPath = ()) -> KeyPath:
     """Where the document names this file, or a folder that it lies in; nothing where it does not."""
     if isinstance(content, str):
-        return path if content and "/" in text and text.partition(": ")[0].endswith(f"/{content}") else ()
+        # A plan in the working folder names files without a folder; what has no dot or slash is a word, not a file.
+        name = text.partition(": ")[0]
+        at = f"/{name}/".find(f"/{content}/") if content else -1
+        return path if at > 0 or (at == 0 and re.search(r"[./]", name)) else ()
     entries = (
         content.items() if isinstance(content, Mapping) else enumerate(content) if isinstance(content, list) else ()
     )

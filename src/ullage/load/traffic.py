@@ -41,7 +41,10 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
             as_of=as_of,
         )
     else:
+        _refuse_lengths(workload, "stands beside no trace or profile that it could lend lengths to")
         return None
+    if not lacks_lengths(found):
+        _refuse_lengths(workload, "is not used: the trace has lengths of its own")
     has_calendar = found.coverage.first_time is not None
     borrowed = _borrowed(found, workload, folder, as_of) if lacks_lengths(found) else {}
     traffic = traffic_of(
@@ -58,6 +61,13 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
         borrowed=borrowed,
     )
     return traffic.at_rates({each.name: each.rate for each in workload.classes if each.rate is not None})
+
+
+def _refuse_lengths(workload: WorkloadSection, problem: str) -> None:
+    """What is stated is used or refused: a log of lengths that nothing asks for would be passed over in silence."""
+    if workload.lengths:
+        fix = "Leave it out, or name it under workload.trace: the rate that a class states then scales it."
+        raise InputError(field="workload.lengths", value=workload.lengths[0], problem=problem, fix=fix)
 
 
 def lacks_lengths(profile: Profile) -> bool:
@@ -175,10 +185,10 @@ def is_saved_profile(source: str | Path) -> bool:
     from ullage.workload.profile.saved import SCHEMA
 
     path = Path(source)
-    if not (path.is_file() and path.suffix == ".json"):
+    if not path.is_file():
         return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return SCHEMA.partition("/")[0] in file.read(200)
+    with path.open("rb") as file:
+        return f'"{SCHEMA.partition("/")[0]}/'.encode() in file.read(200)
 
 
 def load_synthetic(file: Path) -> SyntheticModel:

@@ -110,12 +110,14 @@ def parse_class(text: str) -> RequestClass:
     """A class from text such as `chat:model=llama*,below_prompt_tokens=4000`."""
     from ullage.workload.classes import ClassRule, RequestClass
 
-    name, _, conditions = text.partition(":")
-    given = {
-        key.strip(): value.strip()
-        for key, _, value in (condition.partition("=") for condition in conditions.split(",") if condition)
-    }
     known = ClassRule.__dataclass_fields__
+    # Names of models and tenants have colons and commas of their own: what counts is the one before KEY=.
+    name, conditions = [*re.split(r":(?=\s*\w+\s*=)", text, maxsplit=1), ""][:2]
+    pairs = [each.partition("=") for each in re.split(r",(?=\s*\w+\s*=)", conditions) if each]
+    given = {key.strip(): value.strip() for key, _, value in pairs}
+    if not name.strip() or not all(given.values()) or (":" in name and not given):
+        fix = "Write for example chat:model=llama*,below_prompt_tokens=4000, or a name alone for every request."
+        raise InputError(field="--class", value=text, problem="is not NAME:KEY=VALUE,...", fix=fix)
     for key in given:
         if key not in known:
             raise unknown_name(field=f"--class {name}", name=key, known=known)

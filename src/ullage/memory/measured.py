@@ -34,7 +34,7 @@ def settings_with(settings: RuntimeSettings, reported: EngineMemory) -> RuntimeS
             fix=f"State --engine {reported.engine}, or give a log of {settings.engine}.",
         )
     numbers = {
-        name: _agreed(name, getattr(settings, field), reported.number(quantity))
+        name: _agreed(name, getattr(settings, field), reported.figures.get(quantity))
         for name, (field, quantity) in _LOGGED.items()
     }
     logged = {
@@ -68,15 +68,18 @@ def _source(figure: Figure) -> Source:
     return figure.sources[0] if figure.sources else next(source for each in figure.inputs for source in each.sources)
 
 
-def _agreed(name: str, stated: float | None, logged: float | None) -> float | None:
-    if stated is not None and logged is not None and stated != logged:
+def _agreed(name: str, stated: float | None, found: Figure | None) -> float | None:
+    if found is None:
+        return stated
+    logged = float(found.value)
+    if stated is not None and stated != logged:
         raise InputError(
             field=name,
             value=stated,
-            problem=f"the log says {logged:g}, and its lines hold for that alone",
+            problem=f"{_source(found).where} says {logged:g}, and its lines hold for that alone",
             fix="Leave the option out, or give a log of an engine started with it.",
         )
-    return stated if stated is not None else logged
+    return logged
 
 
 def _whole_or_none(value: float | None) -> int | None:
@@ -94,7 +97,7 @@ def check_same(reported: EngineMemory, stage: StageEstimate, device: Device, mod
     memory, per_token = reported.number("device_memory"), reported.kv_bytes_per_token
     if memory is not None and abs(memory - device.memory_bytes) > _SAME_DEVICE_FRACTION * device.memory_bytes:
         raise InputError(
-            field="log",
+            field=_source(reported.figures["device_memory"]).where,
             value=f"{memory / 2**30:.2f} GiB of device memory",
             problem=f"{device.name} has {device.memory_bytes / 2**30:.2f} GiB: the log is of another device",
             fix="State the device that the log is of.",
@@ -104,7 +107,7 @@ def check_same(reported: EngineMemory, stage: StageEstimate, device: Device, mod
         return
     if abs(per_token - ours) > _SAME_TOKEN_FRACTION * ours:
         raise InputError(
-            field="log",
+            field=_source(reported.figures["kv_tokens"]).where,
             value=f"{per_token:,.0f} KV bytes a token",
             problem=f"{model.name} takes {ours:,.0f} on a device as asked: the log is of something else",
             fix="State the model, tp, pp and KV dtype that the log is of.",

@@ -355,6 +355,14 @@ def _max_context(settings: RuntimeSettings, model: Model) -> Assumption:
             source=model.sources[0],
         )
     if asked > model.max_context_tokens:
+        if (log := settings.logged.get("context")) is not None:
+            raise InputError(
+                field=log.where,
+                value=f"a context of {asked} tokens",
+                problem=f"is more than the {model.max_context_tokens} {model.name} was made for: the log may be of "
+                "another model",
+                fix=f"State the model that the log is of, or a context of at most {model.max_context_tokens}.",
+            )
         raise InputError(
             field="context",
             value=asked,

@@ -69,9 +69,7 @@ def check_sharding(model: Model, sharding: Sharding) -> None:
         raise InputError(field="pp", value=sharding.pp, problem="is more than the model has layers", fix=fix)
     if sharding.ep > 1:
         _check_experts(model, sharding)
-    for group in model.layers:
-        for mixer in group.layer.mixers:
-            _check_heads(mixer, sharding)
+    _check_heads({mixer for group in model.layers for mixer in group.layer.mixers}, sharding)
 
 
 def stage_layers(model: Model, pp: int) -> tuple[tuple[LayerGroup, ...], ...]:
@@ -102,34 +100,38 @@ def _check_experts(model: Model, sharding: Sharding) -> None:
         raise InputError(field="ep", value=sharding.ep, problem=problem, fix=f"Use at most {min(experts)}.")
 
 
-def _check_heads(mixer: Mixer, sharding: Sharding) -> None:
-    split = sharding.attention_tp
+def _check_heads(mixers: set[Mixer], sharding: Sharding) -> None:
+    """The fix names degrees that every layer of the model allows, not the one layer that was looked at."""
+    problems = {_problem(mixer, sharding.attention_tp) for mixer in mixers} - {None}
+    if problems:
+        groups = sharding.dp_attention
+        fitting = [split * groups for split in range(1, 65) if not any(_problem(mixer, split) for mixer in mixers)]
+        shared = f"leaves {sharding.attention_tp} devices for each of {groups} attention groups, which " * (groups > 1)
+        problem = shared + min(filter(None, problems))
+        fix = f"Use one of {', '.join(map(str, fitting))}."
+        raise InputError(field="tp", value=sharding.tp, problem=problem, fix=fix)
+
+
+def _problem(mixer: Mixer, split: int) -> str | None:
+    """Why no engine shares this mixer among so many devices."""
+    for what, heads in _split_heads(mixer):
+        if heads % split:
+            return f"does not divide the {heads} {what}"
+    if isinstance(mixer, GroupedAttention) and max(split, mixer.kv_heads) % min(split, mixer.kv_heads):
+        return f"neither divides the {mixer.kv_heads} key-value heads nor is a multiple of them"
+    return None
+
+
+def _split_heads(mixer: Mixer) -> list[tuple[str, int]]:
     match mixer:
-        case GroupedAttention():
-            _require_split("query heads", mixer.query_heads, split)
-            if max(split, mixer.kv_heads) % min(split, mixer.kv_heads):
-                problem = f"neither divides the {mixer.kv_heads} key-value heads nor is a multiple of them"
-                raise InputError(field="tp", value=split, problem=problem, fix=_divisors(mixer.query_heads))
-        case LatentAttention() | CompressedAttention():
-            _require_split("query heads", mixer.query_heads, split)
+        case GroupedAttention() | LatentAttention() | CompressedAttention():
+            return [("query heads", mixer.query_heads)]
         case LinearAttention():
-            _require_split("linear attention heads", mixer.value_heads, split)
-            _require_split("linear attention key heads", mixer.key_heads, split)
+            return [("linear attention heads", mixer.value_heads), ("linear attention key heads", mixer.key_heads)]
         case StateSpace():
-            _require_split("state-space heads", mixer.heads, split)
+            return [("state-space heads", mixer.heads)]
         case _:
-            pass
-
-
-def _require_split(what: str, heads: int, split: int) -> None:
-    if heads % split:
-        problem = f"does not divide the {heads} {what}"
-        raise InputError(field="tp", value=split, problem=problem, fix=_divisors(heads))
-
-
-def _divisors(heads: int, most: int = 64) -> str:
-    fitting = [str(each) for each in range(1, most + 1) if heads % each == 0]
-    return f"Use one of {', '.join(fitting)}."
+            return []
 
 
 def _require_divides(name: str, value: int, of: str, whole: int) -> None:

@@ -190,12 +190,13 @@ def _fitted(
     files: Sequence[Path], case: Case, runtime: Runtime, terms: RepeatTerms, accepted: Sequence[str], day: datetime.date
 ) -> Fitted:
     from ullage.evidence import Source
-    from ullage.load.evidence import load_tests
+    from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.fitted import fit_tests
     from ullage.service.calibration.whose import ReplicaUnderTest, differences, refuse
     from ullage.service.steps.step_model import replica_step
 
     read = load_tests(files)
+    names = [Path(test.file).name for test in read]
     cuts = runtime.sharding
     replica = ReplicaUnderTest(model=case.model, device=case.device.name, engine=runtime.engine, sharding=cuts)
     others = [each for test in read for each in differences(test, replica)]
@@ -203,9 +204,9 @@ def _fitted(
     step = replica_step(case.model, case.device, runtime)
     found = fit_tests(
         step,
-        [(path.stem, test) for path, test in zip(files, read, strict=True)],
+        list(zip(test_names(read), read, strict=True)),
         terms,
-        source=Source(what="load tests", where=", ".join(path.name for path in files), date=day),
+        source=Source(what="load tests", where=", ".join(names), date=day),
         accepted=accepted,
         field="FILE",
     )
@@ -215,7 +216,7 @@ def _fitted(
         cache=runtime.cache.name,
         replica=replica,
         read=read,
-        files=[path.name for path in files],
+        files=names,
         limits=terms.limits,
         anomalies=(*others, *found.anomalies),
         day=day,

@@ -144,7 +144,7 @@ def _overlay(
     pool: CurveInputs, found: ServiceCurve, files: Sequence[Path]
 ) -> tuple[tuple[MeasuredPoint, ...], Agreement]:
     """The points of load tests beside the curve, and what each test says alone."""
-    from ullage.load.evidence import load_tests
+    from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.agreement import agreement
     from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.measured import measured_points
@@ -157,8 +157,8 @@ def _overlay(
     sample = found.trial.load(found.saturation_rps, found.seed).requests
     points = measured_points(
         [
-            (f"{path.stem} {point.name}", point)
-            for path, test in zip(files, tests, strict=True)
+            (f"{called} {point.name}", point)
+            for called, test in zip(test_names(tests), tests, strict=True)
             for point in test.points
         ],
         pool.step,

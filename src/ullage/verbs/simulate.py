@@ -421,17 +421,16 @@ def _repeated(
     load: LoadChoice, memory: MemoryBudget, step: StepModel, name: str, pool: ServedPool, day: datetime.date
 ) -> RepeatedTests:
     """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
-    from ullage.load.evidence import load_tests
+    from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.calibration import Measurement
     from ullage.service.calibration.prediction import predict
     from ullage.service.calibration.repeats import NotRepeatable, repeatable
 
     terms = repeat_terms(load, memory, pool)
-    files = [Path(each) for each in load.load_tests]
-    stems = [each.stem for each in files]
+    tests = load_tests([Path(each) for each in load.load_tests]) if load.load_tests else ()
     named = [
-        (f"{path.stem if stems.count(path.stem) == 1 else path} {point.name}", point)
-        for path, test in zip(files, load_tests(files) if files else (), strict=True)
+        (f"{called} {point.name}", point)
+        for called, test in zip(test_names(tests), tests, strict=True)
         for point in test.points
     ]
     if load.clients is not None:

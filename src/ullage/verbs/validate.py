@@ -117,7 +117,7 @@ def validate(
 def _validated(
     files: Sequence[Path], pool: CurveInputs, stated: StatedTest, day: datetime.date, seed: int
 ) -> Validation:
-    from ullage.load.evidence import load_tests
+    from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.agreement import day_of
     from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.repeats import RepeatTerms
@@ -136,11 +136,9 @@ def _validated(
         timeout_s=stated.timeout_s,
     )
     tests = load_tests(files)
-    stems = [Path(each.file).stem for each in tests]
     points = []
-    for stem, test in zip(stems, tests, strict=True):
+    for name, test in zip(test_names(tests), tests, strict=True):
         others = [each for each in differences(test, replica) if each.name not in stated.accepted]
-        name = stem if stems.count(stem) == 1 else test.file
         named = (replace(each, name=f"{name} {each.name}") for each in test.points)
         points += [validate_point(planned, each, terms, others=others) for each in named]
     days = [found for each in tests if (found := day_of(each.run_at)) is not None]

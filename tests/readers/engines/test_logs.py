@@ -96,6 +96,12 @@ def test_tensorrt_llm() -> None:
     assert memory.kv_bytes_per_token == 63 * GIB / 258_048
 
 
+def test_tensorrt_llm_a_pool_that_the_executor_did_not_allocate_is_not_stated() -> None:
+    zero = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 0.00 GiB for max tokens in paged KV cache (3958272).\n"
+    found = reported(tensorrt_llm.LOG, zero)
+    assert (found.number("kv_tokens"), found.number("kv_cache")) == (3_958_272, None)
+
+
 def test_tensorrt_llm_allocates_twice_and_the_last_counts() -> None:
     again = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 30.00 GiB for max tokens in paged KV cache (122880).\n"
     assert numbers(reported(tensorrt_llm.LOG, TENSORRT_LLM + again), "kv_cache", "kv_tokens") == [30 * GIB, 122_880]
@@ -127,6 +133,10 @@ WHOLE_BUDGET = (
         (
             "non-default args: {'model': 'm', 'max_num_seqs': 64, 'gpu_memory_utilization': 0.85}",
             {"max_sequences": 64 / GIB, "memory_fraction": 0.85 / GIB},
+        ),
+        (
+            "n2-7B-Instruct', 'max_num_seqs': 64, 'max_num_batched_tokens': 512, 'gpu_memory_utilization': 0.5}",
+            {"max_sequences": 64 / GIB, "token_budget": 512 / GIB, "memory_fraction": 0.5 / GIB},
         ),
         ("Setting kv cache block size to 64 for FLASHMLA backend.", {"block_size": 64 / GIB}),
         ("Graph capturing finished in 18 secs, took 0.25 GiB", {"graphs": 0.25}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import json
 from dataclasses import replace
@@ -12,6 +13,8 @@ import pytest
 
 from support.trace_samples import REQUESTS, SAMPLES
 from ullage.errors import InputError
+from ullage.readers.engines import read_engine_report
+from ullage.readers.loadtests import read_loadtest
 from ullage.readers.traces import azure, table
 from ullage.readers.traces.open import open_trace
 from ullage.workload.profile.profile import profile
@@ -131,6 +134,64 @@ def test_a_histogram_of_lengths_is_not_taken_for_requests(tmp_path: Path) -> Non
     path.write_text("prompt_tokens,output_tokens,prob\n10,5,0.5\n20,5,0.5\n")
     with pytest.raises(InputError, match="no known format"):
         opened(path)
+
+
+def test_files_of_two_layouts_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("timestamp,prompt_tokens,output_tokens\n2026-01-01T00:00:00Z,1,2\n")
+    (tmp_path / "b.jsonl").write_text('{"timestamp": "2026-01-01T00:00:00Z", "prompt_tokens": 1, "output_tokens": 2}\n')
+    for mapping in (None, {"arrival_time": "timestamp", "prompt_tokens": "prompt_tokens"}):
+        with pytest.raises(InputError, match=r"a\.csv, b\.jsonl': are csv and json"):
+            open_trace([str(tmp_path)], mapping=mapping)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("2026-01-01T00:00:00Z,17,3\n", "has no line of column names; its first line is 2026-01-01T00:00:00Z, 17, 3"),
+        (
+            "INFO [gpu_worker.py:1] Available KV cache memory: 1 GiB\n",
+            r"monitor's file \(vllm\), no trace.*--engine-log",
+        ),
+        ("[TensorRT-LLM][INFO] Number of tokens per block: 64.\n", r"\(tensorrt-llm\), no trace"),
+        ('{"successful_requests": 1, "median_ttft_ms": 1}', "of no known format"),
+        (
+            "time,input_tokens,output_tokens\n11/13/2025 02:13:20 PM,1,2\n",
+            r"neither ISO 8601.*time = 11/13/2025 02:13:20 PM",
+        ),
+        (f"ts,input_tokens,output_tokens\n1763000000,{10**18},2\n", "more prompt tokens than any request has"),
+    ],
+)
+def test_what_is_no_trace_is_told_what_it_is(content: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.log"
+    file.write_text(content)
+    with pytest.raises(InputError, match=says):
+        open_trace([str(file)])
+
+
+def test_load_tests_and_engine_logs_are_told_apart_too(tmp_path: Path) -> None:
+    log, result = tmp_path / "engine.log", tmp_path / "stats.csv"
+    log.write_text("[TensorRT-LLM][INFO] Number of tokens per block: 64.\n")
+    result.write_text(
+        "Type,Name,Request Count,Failure Count,Median Response Time,Average Response Time,Min Response Time,"
+        "Max Response Time,Average Content Size,Requests/s,Failures/s\nPOST,/v1,10,0,5,5,5,5,5,1,0\n"
+    )
+    with pytest.raises(InputError, match=r"load test = .*\(tensorrt-llm\), no load test\. Give it as --engine-log"):
+        read_loadtest(log)
+    with pytest.raises(
+        InputError, match=r"engine log = .*\(Locust stats\), no engine log\. Give it to ullage calibrate"
+    ):
+        read_engine_report(result, date=datetime.date(2026, 11, 18))
+    with pytest.raises(InputError, match=r"trace = .*\(Locust stats\), no trace"):
+        open_trace([str(result)])
+
+
+def test_a_log_that_begins_in_the_middle_of_a_line_is_read(tmp_path: Path) -> None:
+    rows = [f'{{"timestamp": "2026-01-01T00:00:0{n}Z", "prompt_tokens": 5, "output_tokens": 2}}' for n in range(5)]
+    file = tmp_path / "rotated.jsonl"
+    file.write_text("\n".join(['{"timest', *rows]))
+    found = open_trace([str(file)])
+    assert isinstance(found, Trace)
+    assert (found.rows.read_rows, found.rows.kept_rows) == (6, 5)
 
 
 def test_several_formats_are_named(tmp_path: Path) -> None:

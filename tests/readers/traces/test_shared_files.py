@@ -43,8 +43,8 @@ REFUSED = {
     "traces/weka_sessions.parquet": "no known format",
     "access_logs/gateway-logs/envoy_ai_gateway_access_log_basic.yaml": "no known format",
     "loadtests/guidellm/llmd_fixture_guidellm_report_v2.json": "holds no requests",
-    "loadtests/guidellm/v0.8.1_concurrent_slo.csv": "no known format",
-    "loadtests/aiperf/v0.13.0_rate5_mock/profile_export_aiperf.json": "no known format",
+    "loadtests/guidellm/v0.8.1_concurrent_slo.csv": "result of a load test",
+    "loadtests/aiperf/v0.13.0_rate5_mock/profile_export_aiperf.json": "result of a load test",
 }
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.memory.engine_report import EngineMemory, merge
+from ullage.readers import misplaced
 from ullage.readers.engines import device_monitor, metrics, sglang, tensorrt_llm, vllm
 from ullage.readers.engines.lines import LogFormat, read_log, recognises
 from ullage.readers.engines.text import log_text
@@ -63,7 +64,7 @@ def read_engine_report(path: Path, *, date: datetime.date, engine: str = "") -> 
     name = path.name
     reader = next((reader for reader in ENGINE_READERS.values() if reader.recognises(text)), None)
     if reader is None:
-        raise InputError(
+        raise misplaced(path, asked="engine log") or InputError(
             field=name,
             value=text[:60],
             problem="is not a log, a metrics page or a monitor's file that we know",

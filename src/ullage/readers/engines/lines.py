@@ -141,6 +141,8 @@ class _Starts:
 
     def _keep(self, start: _LogStart, values: Mapping[str, float], rank: Rank, number: int, *, adds: bool) -> None:
         for quantity, value in values.items():
+            if quantity == "kv_cache" and not value and values.get("kv_tokens"):
+                continue  # TensorRT-LLM's AutoDeploy allocates the pool itself, and the executor prints 0.00 GiB of it
             before = start.readings.get((quantity, rank))
             total = value if before is None else _with_earlier(quantity, value, before, adds=adds)
             start.readings[quantity, rank] = reading(quantity, total, rank, self._source(number, rank))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 from ullage.errors import InputError
@@ -22,10 +23,11 @@ def log_text(path: Path) -> str:
     if size > MOST_BYTES:
         fix = "Cut it after the engine is ready: head -n 100000."
         raise InputError(field=path.name, value=f"{size} bytes", problem="is too large for a start-up log", fix=fix)
+    raw = _unpacked(raw, path.name)
     if not raw.strip():
         raise InputError(field=path.name, value="", problem="is empty", fix="Give the log of an engine's start.")
     if b"\x00" in raw[:65536]:
-        fix = "Give the log as text; unpack it first if it is compressed."
+        fix = "Give the log as UTF-8 text, plain or packed by gzip."
         raise InputError(field=path.name, value=raw[:8], problem="is binary, not text", fix=fix)
     text = raw.decode("utf-8", errors="replace")
     if text.count("\ufffd") > len(text) // 20:
@@ -33,3 +35,21 @@ def log_text(path: Path) -> str:
             field=path.name, value=raw[:8], problem="is not text", fix="Give the log as UTF-8 text, unpacked."
         )
     return text
+
+
+def _unpacked(raw: bytes, name: str) -> bytes:
+    """What gzip packed, as rotated logs are, within the size that a log may have; other bytes as they are."""
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        found = unpack.decompress(raw, MOST_BYTES)
+    except zlib.error as error:
+        fix = "Copy it again; gzip -t tests it."
+        raise InputError(field=name, value=str(error), problem="is damaged gzip", fix=fix) from None
+    if not unpack.eof:
+        problem = "unpacks to too much for a start-up log" if unpack.unconsumed_tail else "is a gzip that is cut short"
+        raise InputError(
+            field=name, value=f"{len(raw)} bytes", problem=problem, fix="Give the whole start, and no more."
+        )
+    return found

@@ -10,6 +10,14 @@ import re
 
 from ullage.readers.engines.lines import LogFormat, rule
 
+# The non-default arguments, all on one line; a terminal wraps them, so that some may stand on the next.
+_ARGUMENTS = (
+    r"^(?:(?=.*'gpu_memory_utilization': (?P<memory_fraction__n>NUM)))?"
+    r"(?:(?=.*'max_num_seqs': (?P<max_sequences__n>\d+)))?"
+    r"(?:(?=.*'max_num_batched_tokens': (?P<token_budget__n>\d+)))?"
+)
+_ARGUMENT_NAMES = ("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens")
+
 LOG = LogFormat(
     engine="vllm",
     title="vLLM",
@@ -79,12 +87,7 @@ LOG = LogFormat(
         # settings and use
         rule("cache block size to", r"Setting kv cache block size to (?P<block_size__n>\d+) for"),
         rule("attention block size to", r"Setting attention block size to (?P<block_size__n>\d+) tokens"),
-        rule(
-            "non-default args",
-            r"non-default args: (?:(?=.*'gpu_memory_utilization': (?P<memory_fraction__n>NUM)))?"
-            r"(?:(?=.*'max_num_seqs': (?P<max_sequences__n>\d+)))?"
-            r"(?:(?=.*'max_num_batched_tokens': (?P<token_budget__n>\d+)))?",
-        ),
+        *(rule(f"'{name}': ", _ARGUMENTS) for name in _ARGUMENT_NAMES),
         rule(
             "max_num_batched_tokens=",
             r"Chunked prefill is enabled with max_num_batched_tokens=(?P<token_budget__n>\d+)",

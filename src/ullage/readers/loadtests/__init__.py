@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ullage.documents import reading
 from ullage.errors import InputError
+from ullage.readers import misplaced
 from ullage.readers.loadtests import (
     aiperf,
     aiperf_csv,
@@ -121,7 +122,12 @@ def read_loadtest(path: Path) -> LoadTest:
         raise InputError(
             field="file", value=str(path), problem=f"cannot be read ({error.strerror})", fix="Give the path of a file."
         ) from None
-    return read_bytes(data, file=str(path), beside=configurations_beside(path))
+    try:
+        return read_bytes(data, file=str(path), beside=configurations_beside(path))
+    except InputError:
+        if not _is_result(path) and (other := misplaced(path, asked="load test")) is not None:
+            raise other from None
+        raise
 
 
 def read_bytes(data: bytes, *, file: str, beside: Sequence[ToolConfiguration] = ()) -> LoadTest:

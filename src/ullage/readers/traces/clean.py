@@ -58,6 +58,11 @@ REJECTIONS = {
 _serial = itertools.count(1)
 
 
+# A hundred times the longest context of any model; sums of what is larger leave 64 bits.
+MOST_TOKENS = 1_000_000_000
+UNREAD_TIME = "an arrival time that is neither ISO 8601 (2026-11-18T09:30:00Z) nor a number of seconds"
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Tally:
     """What one scan over all rows says."""
@@ -178,13 +183,16 @@ def _reason(draft: Draft) -> str:
     """SQL that names why a row is dropped; NULL for a row that is kept."""
     cases = [("unreadable_", "not JSON"), ("other_", draft.otherwise)]
     if draft.clock is not Clock.NONE:
+        cases.append(("arrival_s IS NULL AND trim(time_) <> ''", UNREAD_TIME))
         cases.append(("arrival_s IS NULL OR isnan(arrival_s) OR isinf(arrival_s)", "no arrival time"))
     if draft.clock is Clock.UTC:
         outside = f"arrival_s NOT BETWEEN {EARLIEST_EPOCH_S} AND {LATEST_EPOCH_S}"
         cases.append((outside, "arrival time outside the years 2000 to 2100"))
-    for column, words in (("prompt_tokens", "negative prompt tokens"), ("output_tokens", "negative output tokens")):
+    for column in ("prompt_tokens", "output_tokens"):
         if column in draft.columns:
-            cases.append((f"{column} < 0", words))
+            words = column.replace("_", " ")
+            cases.append((f"{column} < 0", f"negative {words}"))
+            cases.append((f"{column} > {MOST_TOKENS}", f"more {words} than any request has"))
     return "CASE " + " ".join(f"WHEN {when} THEN {text(then)}" for when, then in cases) + " END"
 
 
@@ -247,7 +255,7 @@ def _examples(
         ).fetchall()[0]
         pairs = [f"{column} = {value}" for column, value in zip(shown, first[2:], strict=False) if value is not None]
         # Shown only where it looks like a time: a wrong column may hold anything, and anomalies are shared.
-        written = [f"time = {first[1]}"] if first[1] and re.fullmatch(r"[\dTZ:.,+/ -]{4,40}", first[1]) else []
+        written = [f"time = {first[1]}"] if first[1] and re.fullmatch(r"[\dTZ:.,+/ -]{4,40}([AP]M)?", first[1]) else []
         found.append(RowReason(reason=why, rows=rows, first_row=first[0], example=", ".join([*written, *pairs])))
     return tuple(found)
 

@@ -197,10 +197,12 @@ def _is_log_line(line: str) -> bool:
 
 def _whole_lines(first: str, rest: str) -> Iterator[object]:
     """The records of the first lines, where each line is one; nothing for a document over several lines."""
-    if not isinstance(_parsed(first), dict):
+    lines = [first, *rest.split("\n")[:49]]
+    # A log that was rotated or cut may begin in the middle of a line; a document never has a record on its second.
+    if not any(isinstance(_parsed(line), dict) for line in lines[:2]):
         return
     # Optional keys are often absent from the very first record.
-    for line in [first, *rest.split("\n")[:49]]:
+    for line in lines:
         record = _parsed(line)
         if isinstance(record, dict):
             yield record

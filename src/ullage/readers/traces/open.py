@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
+from ullage.readers import misplaced
 from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
-from ullage.readers.traces.files import Glimpse, expand, glimpse
+from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse
 from ullage.readers.traces.rates import servegen, tables
 from ullage.readers.traces.rates.points import RateReader, open_points
 from ullage.readers.traces.sql import text
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 # DuckDB works out of core beyond this; with numpy's share a profile stays under 2 GB whatever the file's size.
 MEMORY_LIMIT = "1GB"
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def open_trace(
@@ -39,18 +43,40 @@ def open_trace(
     `zone` is the zone of stamps that carry none.
     """
     connection = connect(zone)
-    files = [glimpse(connection, path) for path in expand(patterns)]
+    files = [_glimpsed(connection, path) for path in expand(patterns)]
     if mapping:
         _refuse_both(mapping, format_name)
+        _refuse_mixed(files)
         if not mapping.keys().isdisjoint(tables.MEASURED):
             return _open_mapped_rates(connection, files, mapping, zone)
         return clean(connection, draft_mapped(files, mapping), files, format_name="columns", zone=zone)
     reader = _named(format_name, files) if format_name else recognise(files)
+    _refuse_mixed(files)
     if reader is servegen.READER:
         return _open_rates(connection, files)
     if isinstance(reader, RateReader):
         return open_points(connection, reader, files, zone=zone)
     return clean(connection, reader.draft(files), files, format_name=reader.name, zone=zone)
+
+
+def _glimpsed(connection: DuckDBPyConnection, path: str) -> Glimpse:
+    try:
+        return glimpse(connection, path)
+    except InputError:
+        if (other := misplaced(Path(path), asked="trace")) is not None:
+            raise other from None
+        raise
+
+
+def _refuse_mixed(files: Sequence[Glimpse]) -> None:
+    by_layout = {"json" if file.is_nested else file.layout.value: file for file in files}
+    if len(by_layout) > 1:
+        raise InputError(
+            field="trace",
+            value=", ".join(file.name for file in by_layout.values()),
+            problem=f"are {' and '.join(by_layout)}, and files are read together in one layout",
+            fix="Name the logs of one layout alone, for example with a quoted glob such as 'logs/*.jsonl'.",
+        )
 
 
 def connect(zone: str = "") -> DuckDBPyConnection:
@@ -100,12 +126,23 @@ def _candidates(file: Glimpse) -> list[str]:
 
 
 def _not_recognised(file: Glimpse) -> InputError:
+    other = misplaced(Path(file.path), asked="trace")
+    if other is not None:
+        return other
+    if file.layout is Layout.CSV and any(_NUMBER.fullmatch(each.strip()) for each in file.header):
+        return InputError(
+            field="trace",
+            value=file.name,
+            problem=f"has no line of column names; its first line is {', '.join(file.header[:8])}",
+            fix="Put the names first, for example arrival_s,prompt_tokens,output_tokens.",
+        )
     shown = ", ".join(file.fields[:8]) + (", ..." if len(file.fields) > 8 else "")
     return InputError(
         field="trace",
         value=file.name,
         problem=f"is {file.layout.value} of no known format; it has {shown or 'no fields'}",
-        fix="Map its columns, for example --column arrival_s=ts --column prompt_tokens=input_tokens.",
+        fix="Map its columns, for example --column arrival_s=ts --column prompt_tokens=input_tokens; rates over time "
+        "by --column rate_rps=COLUMN.",
     )
 
 

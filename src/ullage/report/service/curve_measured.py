@@ -69,10 +69,13 @@ def tests_table(agreement: Agreement) -> Table:
     table = _table("Load tests, each fitted alone", "test", "day", "kind", "points", "decode steps", "prompts")
     for column in ("weight", "why"):
         table.add_column(column, header_style="dim")
-    for each in agreement.results:
+    table.columns[0].overflow = "fold"
+    # A column is too narrow for paths, which differ at their ends.
+    names = [each.file.rpartition("/")[2] for each in agreement.results]
+    for name, each in zip(names, agreement.results, strict=True):
         weighing = each.weighing
         table.add_row(
-            each.file,
+            name if names.count(name) == 1 else each.file,
             "" if weighing.day is None else weighing.day.isoformat(),
             f"{each.tool}, {weighing.kind}",
             str(each.points),

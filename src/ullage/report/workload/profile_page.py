@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ullage.foreign import shell_word
 from ullage.report.quantity import show
 from ullage.units import brief_number
 from ullage.workload.anomalies import Severity
@@ -361,7 +362,7 @@ def _anomalies(profile: Profile) -> list[RenderableType]:
     if not profile.anomalies:
         parts.append(Text("No anomalies."))
     if profile.suggestion is not None:
-        rules = " ".join(f"--class '{_rule(one)}'" for one in profile.suggestion.classes)
+        rules = " ".join(f"--class {shell_word(_rule(one))}" for one in profile.suggestion.classes)
         parts.append(_hanging(">", "dim", f"To see them apart: {rules}"))
     parts += [_hanging("?", "dim", f"Not known from this trace: {need}.") for need in profile.needs]
     return parts
@@ -376,7 +377,8 @@ def _rule(one: SuggestedClass) -> str:
 def _hanging(mark: str, style: str, sentence: str) -> RenderableType:
     table = Table.grid(padding=(0, 1, 0, 0))
     table.add_column()
-    table.add_column()
+    # A long word runs on in the next line: an ellipsis in a command would be pasted as part of it.
+    table.add_column(overflow="fold")
     table.add_row(Text(mark, style=style), sentence)
     return table
 

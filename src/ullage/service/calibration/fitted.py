@@ -38,6 +38,7 @@ from ullage.service.steps.floor import Floor
 from ullage.service.steps.physics import Breach, prefill_breach, tpot_breach
 from ullage.service.steps.scaled import ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
+from ullage.units import DURATION, brief
 
 RESIDUAL_RATIO = 1.15
 """A fit that misses its own points by more than this has the wrong shape, or the points do not belong together."""
@@ -204,11 +205,15 @@ def _misfits(residuals: Sequence[Residual]) -> Iterator[EvidenceAnomaly]:
     off = [each for each in residuals if abs(math.log(max(each.error_ratio, 1e-9))) > math.log(RESIDUAL_RATIO)]
     if off:
         worst = max(off, key=lambda each: abs(math.log(max(each.error_ratio, 1e-9))))
+        measured, fitted = (
+            f"{value:.3g} tokens/s" if worst.latency == "rate" else brief(value, DURATION)
+            for value in (worst.measured_value, worst.simulated_value)
+        )
         yield EvidenceAnomaly(
             name="residual",
             sentence=f"The fit misses its own points by more than {RESIDUAL_RATIO - 1:.0%} in {len(off)} of "
             f"{len(residuals)} latencies, at worst {worst.point}: {worst.latency} {worst.statistic} was "
-            f"{worst.measured_value:.3g}, and {worst.simulated_value:.3g} by the fit. The points do not belong "
+            f"{measured}, and {fitted} by the fit. The points do not belong "
             "together, or something that was not stated changed between them.",
         )
 

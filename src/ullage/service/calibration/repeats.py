@@ -101,6 +101,8 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
     replicas = 1 if terms.apart is not None else terms.replicas or point.subject.replicas or 1
     limits = terms.limits_of(point.subject)
     requests = _in_order(point)
+    if point.has_every_request and not requests:
+        return NotRepeatable(point=point.name, reason="keeps every request, and none of them succeeded")
     lengths = lengths_of_test(point, requests, rng=rng)
     if lengths is None:
         return NotRepeatable(point=point.name, reason="states no prompt or output lengths")

@@ -66,9 +66,9 @@ def _of_subject(file: str, subject: LoadTestSubject, replica: ReplicaUnderTest) 
 
 
 def _anomaly(name: str, file: str, said: str, own: str) -> EvidenceAnomaly:
-    return EvidenceAnomaly(
-        name=name, sentence=f"{file} {said}, and the replica is {own}: it is evidence of something else.", refuses=True
-    )
+    # The file stands last: a path may be longer than the room there is for the sentence.
+    sentence = f"A load test {said}, and the replica is {own}: it is evidence of something else ({file})."
+    return EvidenceAnomaly(name=name, sentence=sentence, refuses=True)
 
 
 def refuse(anomalies: Sequence[EvidenceAnomaly], accepted: Sequence[str], *, field: str) -> None:

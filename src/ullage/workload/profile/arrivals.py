@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ullage.workload.profile.series import Distribution, SecondCounts, distribution, scaled
+from ullage.workload.profile.series import Distribution, SecondCounts, ValueCounts, scaled
 from ullage.workload.profile.summary import Gaps
 
 WIDTHS_S: tuple[int, ...] = (1, 10, 60, 600)
@@ -77,8 +74,11 @@ def arrivals_of(
     span_s = last_s - first_s
     if counts.total == 0 or span_s <= 0:
         return None
-    binned = {width_s: counts.binned(width_s, first_s, last_s) for width_s in WIDTHS_S if width_s >= least_width_s}
-    windows = [window_rates(width_s, bins, resolution_s) for width_s, bins in binned.items()]
+    windows = [
+        window_rates(width_s, counts.window_counts(width_s, first_s, last_s), resolution_s)
+        for width_s in WIDTHS_S
+        if width_s >= least_width_s
+    ]
     return Arrivals(
         requests=counts.total,
         span_s=span_s,
@@ -89,16 +89,17 @@ def arrivals_of(
     )
 
 
-def window_rates(width_s: float, counts: NDArray[np.int64], resolution_s: float = 0.0) -> WindowRates | None:
+def window_rates(width_s: float, counts: ValueCounts, resolution_s: float = 0.0) -> WindowRates | None:
     """Rates and dispersion of counts in windows of one width; None for fewer than two windows."""
-    mean = float(counts.mean()) if len(counts) > 1 else 0.0
-    rates = scaled(distribution(counts, "requests"), 1.0 / width_s, "req/s")
-    if mean == 0.0 or rates is None:
+    windows, found = counts.total, counts.distribution("requests")
+    rates = scaled(found, 1.0 / width_s, "req/s")
+    if windows < 2 or found is None or rates is None or found.mean_value == 0.0:
         return None
+    squares = float(counts.counts @ (counts.values - found.mean_value) ** 2)
     return WindowRates(
         width_s=width_s,
         rates=rates,
-        dispersion_ratio=float(counts.var(ddof=1)) / mean,
+        dispersion_ratio=squares / (windows - 1) / found.mean_value,
         # Batches of 3 s fall three or four into a window of 10 s; from ten batches on the error is small.
         artefact=width_s < 10 * resolution_s,
     )

@@ -121,7 +121,9 @@ def _episode(bins: NDArray[np.int64], level: float, width_s: int, start_s: float
 
 def _level(bins: NDArray[np.int64], block: int) -> NDArray[np.float64]:
     """For every window the median over its own stretch of about an hour and the two beside it."""
-    blocks = max(1, math.ceil(len(bins) / block))
-    medians = np.array([np.median(bins[at * block : (at + 1) * block]) for at in range(blocks)])
+    whole = len(bins) // block
+    medians = np.median(bins[: whole * block].reshape(whole, block), axis=1)
+    if rest := bins[whole * block :].tolist():
+        medians = np.r_[medians, np.median(rest)]
     beside = np.stack([np.r_[medians[:1], medians[:-1]], medians, np.r_[medians[1:], medians[-1:]]])
     return np.repeat(np.median(beside, axis=0), block)[: len(bins)]

@@ -78,6 +78,19 @@ class SecondCounts:
         found = np.bincount(bins[inside] - start, weights=self.counts[inside], minlength=stop - start)
         return found.astype(np.int64)
 
+    def window_counts(self, width_s: int, first_s: float, last_s: float) -> ValueCounts:
+        """How often each count occurs in the bins of `binned`, empty ones too, without writing those out.
+
+        Ten requests in five years have 160 million seconds between them.
+        """
+        start = math.ceil(first_s / width_s)
+        windows = max(0, math.floor(last_s / width_s) - start)
+        bins = self.seconds // width_s
+        inside = (bins >= start) & (bins < start + windows)
+        _, held = _added(bins[inside], self.counts[inside])
+        empty = windows - len(held)
+        return value_counts(np.r_[0, held], np.r_[empty, np.ones_like(held)])
+
 
 def value_counts(values: NDArray[np.int64], counts: NDArray[np.int64]) -> ValueCounts:
     """Sorted, with equal values added up."""

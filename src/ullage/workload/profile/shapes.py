@@ -84,7 +84,8 @@ def _by_name(dimension: str, parts: Mapping[str, Part]) -> Suggestion | None:
                 median_prompt_tokens=_median(part.lengths["prompt_tokens"]),
             )
             for name, part in large.items()
-            if "prompt_tokens" in part.lengths
+            # Failed calls often log no lengths: a tenant of none but those has no shape, which is not a shape of 0.
+            if "prompt_tokens" in part.lengths and part.lengths["prompt_tokens"].total
         )
         return Suggestion(by=dimension, column=column, explained_fraction=explained, classes=classes)
     return None
