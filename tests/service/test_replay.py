@@ -30,7 +30,7 @@ class Flat:
     def prefill_s(self, tokens: Floats) -> Floats:
         return 0.0 * tokens
 
-    def shared_s(self, sequences: Floats) -> None:
+    def shared_s(self, _sequences: Floats, /) -> None:
         return None
 
 

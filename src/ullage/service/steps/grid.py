@@ -63,7 +63,7 @@ class GridStep:
         added: Floats = np.maximum(whole - alone, 0.0)
         return added
 
-    def shared_s(self, sequences: Floats) -> Floats | None:  # noqa: ARG002
+    def shared_s(self, _sequences: Floats, /) -> Floats | None:
         """Nobody measured prompts beside decodes."""
         return None
 
