@@ -196,6 +196,8 @@ def _fitted(
     from ullage.service.steps.step_model import replica_step
 
     read = load_tests(files)
+    # A folder is all the results in it.
+    names = [Path(test.file).name for test in read]
     cuts = runtime.sharding
     replica = ReplicaUnderTest(model=case.model, device=case.device.name, engine=runtime.engine, sharding=cuts)
     others = [each for test in read for each in differences(test, replica)]
@@ -203,9 +205,9 @@ def _fitted(
     step = replica_step(case.model, case.device, runtime)
     found = fit_tests(
         step,
-        [(path.stem, test) for path, test in zip(files, read, strict=True)],
+        [(Path(test.file).stem, test) for test in read],
         terms,
-        source=Source(what="load tests", where=", ".join(path.name for path in files), date=day),
+        source=Source(what="load tests", where=", ".join(names), date=day),
         accepted=accepted,
         field="FILE",
     )
@@ -215,7 +217,7 @@ def _fitted(
         cache=runtime.cache.name,
         replica=replica,
         read=read,
-        files=[path.name for path in files],
+        files=names,
         limits=terms.limits,
         anomalies=(*others, *found.anomalies),
         day=day,

@@ -156,11 +156,7 @@ def _overlay(
     terms = RepeatTerms(limits=engine_limits(memory.runtime, memory.kv_tokens))
     sample = found.trial.load(found.saturation_rps, found.seed).requests
     points = measured_points(
-        [
-            (f"{path.stem} {point.name}", point)
-            for path, test in zip(files, tests, strict=True)
-            for point in test.points
-        ],
+        [(f"{Path(test.file).stem} {point.name}", point) for test in tests for point in test.points],
         pool.step,
         terms,
         classes=pool.classes,

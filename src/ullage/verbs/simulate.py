@@ -427,11 +427,11 @@ def _repeated(
     from ullage.service.calibration.repeats import NotRepeatable, repeatable
 
     terms = repeat_terms(load, memory, pool)
-    files = [Path(each) for each in load.load_tests]
-    stems = [each.stem for each in files]
+    tests = load_tests([Path(each) for each in load.load_tests]) if load.load_tests else ()
+    stems = [Path(each.file).stem for each in tests]
     named = [
-        (f"{path.stem if stems.count(path.stem) == 1 else path} {point.name}", point)
-        for path, test in zip(files, load_tests(files) if files else (), strict=True)
+        (f"{stem if stems.count(stem) == 1 else test.file} {point.name}", point)
+        for stem, test in zip(stems, tests, strict=True)
         for point in test.points
     ]
     if load.clients is not None:
