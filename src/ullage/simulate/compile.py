@@ -73,12 +73,13 @@ def compile_problem(
             fix="Give a tuple with the replicas of each engine.",
         )
     requests = load.requests
-    tables = _tables(tuple((e.step, e.max_sequences) for e in engines))
+    base, slope, token_base, token_slope, shared = _tables(tuple((e.step, e.max_sequences) for e in engines))
     event_ps, event_replica, event_kind = _events(fleet)
     ready = fleet.total_replicas if fleet.ready_replicas is None else fleet.ready_replicas
     made = Problem(
         engines=np.array([_engine_row(each) for each in engines], np.int64),
-        **tables,
+        decode_base_ps=base, decode_slope_ps=slope,
+        token_base_ps=token_base, token_slope_ps=token_slope, shared_ps=shared,
         replica_type=np.repeat(np.arange(len(engines), dtype=np.int16), fleet.counts),
         ready_at_start=(np.arange(fleet.total_replicas) < ready).astype(np.int8),
         event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
@@ -153,9 +154,9 @@ def _engine_row(engine: Engine) -> list[int]:
 
 
 @functools.lru_cache(maxsize=32)
-def _tables(types: tuple[tuple[StepTable, int], ...]) -> dict[str, Int64s]:
-    """Step tables and sequences of all types in one array for each field: times of decodes and of tokens, bases and
-    slopes, and what joint steps have in both.
+def _tables(types: tuple[tuple[StepTable, int], ...]) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+    """Step tables and sequences of all types in five arrays: times of decodes and of tokens, bases and slopes, and what
+    joint steps have in both.
 
     Rows are cut or filled to the same number; short ones end with zeros. A plan runs one type a thousand times.
     """
@@ -173,13 +174,9 @@ def _tables(types: tuple[tuple[StepTable, int], ...]) -> dict[str, Int64s]:
         token_slope[kind, : table.token_slope_ps.size] = table.token_slope_ps
         if table.shared_ps is not None:
             shared[kind, :used] = table.shared_ps[:used]
-    found = {
-        "decode_base_ps": base, "decode_slope_ps": slope,
-        "token_base_ps": token_base, "token_slope_ps": token_slope, "shared_ps": shared,
-    }  # fmt: skip
-    for each in found.values():
+    for each in (base, slope, token_base, token_slope, shared):
         each.setflags(write=False)
-    return found
+    return base, slope, token_base, token_slope, shared
 
 
 def _events(fleet: Fleet) -> tuple[Int64s, Any, Any]:
