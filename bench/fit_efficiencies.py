@@ -26,7 +26,7 @@ from ullage.facts.efficiency import COEFFICIENTS
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "ullage" / "facts" / "efficiencies"
 CACHE = Path(tempfile.gettempdir()) / "ullage-linearised.pickle"
-DATE = datetime.date(2026, 11, 18)
+DATE = datetime.date(2026, 11, 16)
 LEFT_OUT = {"model": FAMILY, "generation": "generation"}
 TITLES = {
     "engine-vllm": "vLLM",

@@ -37,7 +37,7 @@ HEAD = """\
 [source]
 what = "1,943 closed-loop measurements of InferenceX, as published until 2026-04, against their estimates"
 where = "python -m bench.nearness, on data of github.com/SemiAnalysisAI/InferenceX"
-date = 2026-11-18
+date = 2026-11-16
 evidence = "estimated"
 """
 

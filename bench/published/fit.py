@@ -134,7 +134,6 @@ class Timed:
     def __init__(self, case: Case, efficiencies: Efficiencies) -> None:
         roofline = Roofline(work=case.work, rates=case.rates, efficiencies=efficiencies)
         self.decode_s, self.prefill_s, self.pair_s = roofline.decode_s, roofline.prefill_s, roofline.pair_s
-        self.shared_s = roofline.shared_s
         self.request_overhead_s = roofline.efficiencies.request_overhead_s
 
 

@@ -198,6 +198,3 @@ class _Plain:
 
     def prefill_s(self, tokens: Floats) -> Floats:
         return np.full_like(tokens, 0.1)
-
-    def shared_s(self, _sequences: Floats, /) -> None:
-        return None

@@ -49,18 +49,6 @@ def test_the_same_files_give_the_same_bytes(tmp_path: Path, capsys: pytest.Captu
     assert printed[0] == printed[1]
 
 
-@pytest.mark.slow
-def test_a_folder_is_all_the_results_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    high, low = sorted(files(tmp_path))
-    for verb in (["calibrate"], ["simulate", "--load-test"]):
-        printed = []
-        for given in ([high, low], [str(tmp_path)]):
-            asked = [verb[0], *(part for each in given for part in (*verb[1:], each)), *WHAT, "--json"]
-            assert run(asked) == ExitCode.OK
-            printed.append(json.loads(capsys.readouterr().out))
-        assert printed[0] == printed[1]
-
-
 def test_a_token_faster_than_physics_refuses_the_test_unless_it_is_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

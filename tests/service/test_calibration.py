@@ -26,7 +26,7 @@ class Timed:
     def __init__(self) -> None:
         self.roofline = roofline()
         self.decode_s, self.prefill_s = self.roofline.decode_s, self.roofline.prefill_s
-        self.shared_s, self.pair_s = self.roofline.shared_s, self.roofline.pair_s
+        self.pair_s = self.roofline.pair_s
         self.request_overhead_s = self.roofline.efficiencies.request_overhead_s
 
 

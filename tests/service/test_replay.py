@@ -30,9 +30,6 @@ class Flat:
     def prefill_s(self, tokens: Floats) -> Floats:
         return 0.0 * tokens
 
-    def shared_s(self, _sequences: Floats, /) -> None:
-        return None
-
 
 def trial(clients: int, *, poll_steps: int = 1, per_client: int = 10) -> LoadTestReplay:
     count = clients * per_client

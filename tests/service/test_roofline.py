@@ -14,7 +14,6 @@ from ullage.memory.parameters import active_parameter_count, parameter_count
 from ullage.memory.sharding import Sharding
 from ullage.service.steps.coefficients import coefficients, engine_age_years, generation_of
 from ullage.service.steps.roofline import Roofline
-from ullage.service.steps.tables import added_s
 from ullage.service.steps.work import MatrixWork, replica_work
 
 MODELS = {"dense": small_model(), "experts": small_model(experts=64), "window": small_model(window_tokens=1024)}
@@ -155,37 +154,8 @@ def test_no_step_is_faster_than_the_floor(name: str, sequences: int, context: in
     kv, pairs = sequences * context, tokens * tokens // 2
     decode = times.decode_s(one(sequences), one(kv))[0]
     assert decode >= floor.decode_s(one(sequences), one(kv))[0]
-    step = decode + added_s(times, tokens, sequences=sequences) + pairs * times.pair_s
+    step = decode + times.prefill_s(one(tokens))[0] + pairs * times.pair_s
     assert step >= floor.step_s(sequences, kv, tokens, pairs) * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("name", MODELS)
-@given(sequences=st.integers(1, 256), tokens=st.integers(1, 8192))
-def test_prompts_and_decodes_pass_the_matrices_once(name: str, sequences: int, tokens: int) -> None:
-    """Whoever of n + p tokens is a decode, their pass is the same, and no part of it is paid twice."""
-    times = roofline(MODELS[name])
-    together = added_s(times, tokens, sequences=sequences)
-    whole, own = added_s(times, sequences + tokens, sequences=0), times.shared_s(one(sequences))
-    assert own is not None
-    assert together == pytest.approx(whole - own[0])
-    assert 0.0 <= own[0] <= added_s(times, sequences, sequences=0)
-
-
-def test_experts_that_decodes_have_read_are_not_read_again_for_a_prompt() -> None:
-    experts, dense = roofline(MODELS["experts"]), roofline(MODELS["dense"])
-    (routed,) = [each for each in experts.work.matrices if each.experts]
-    read_s = routed.stored_bytes / RATES.memory_bytes_per_s / EFFICIENCIES.expert_bandwidth_fraction
-    # A chunk alone reads all experts; beside decodes that have read them it computes, and that is all.
-    saved = added_s(experts, 512, sequences=0) - added_s(experts, 512, sequences=256)
-    assert saved > 0.3 * read_s
-    # A dense model reads nothing more for a prompt; what decodes have used up of the idle arithmetic a prompt lacks.
-    assert added_s(dense, 256, sequences=256) > added_s(dense, 256, sequences=0)
-
-
-def test_a_pipeline_stage_has_a_part_of_the_decodes_and_the_whole_prompt() -> None:
-    work = replica_work(MODELS["experts"], Sharding(pp=2), kv_dtype("bf16"))
-    times = Roofline(work=work, rates=RATES, efficiencies=EFFICIENCIES)
-    assert added_s(times, 512, sequences=64) == added_s(times, 512, sequences=0)
 
 
 @given(sequences=batches, context=contexts, tokens=st.integers(1, 8192))

@@ -18,7 +18,7 @@ from ullage.memory.settings import RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.service.steps.grid import DecodeSample, PrefillSample, grid_step
 from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
-from ullage.service.steps.tables import added_s, step_table
+from ullage.service.steps.tables import step_table
 from ullage.simulate.engine import PS_PER_S
 
 
@@ -54,9 +54,6 @@ def test_the_table_follows_the_function_between_grid_points(sequences: int, kv: 
     h = min(tokens // table.token_segment_tokens, table.token_base_ps.size - 1)
     ps = table.token_base_ps[h] + table.token_slope_ps[h] * (tokens - h * table.token_segment_tokens)
     assert ps == pytest.approx(float(step.prefill_s(np.array([float(tokens)]))[0]) * PS_PER_S, rel=0.05)
-    assert table.shared_ps is not None
-    joint = table.token_ps(np.array([tokens + sequences]))[0] - table.shared_ps[sequences]
-    assert joint == pytest.approx(added_s(step, tokens, sequences=sequences) * PS_PER_S, rel=0.05)
 
 
 def test_figures_walk_back_to_the_device_and_the_fit() -> None:

@@ -60,7 +60,6 @@ def test_the_scored_prediction_is_the_verbs_to_the_digit(replica: ReplicaChoice)
 class _with_overhead:  # noqa: N801 - a value with one purpose
     def __init__(self, roofline: Roofline) -> None:
         self.decode_s, self.prefill_s, self.pair_s = roofline.decode_s, roofline.prefill_s, roofline.pair_s
-        self.shared_s = roofline.shared_s
         self.request_overhead_s = roofline.efficiencies.request_overhead_s
 
 

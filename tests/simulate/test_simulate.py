@@ -238,11 +238,6 @@ def test_a_run_is_bounded_by_its_event_budget() -> None:
         (lambda: replace(ENGINE, budget_tokens=8), "engine.budget_tokens = 8: is below max_sequences"),
         (lambda: replace(ENGINE, block_tokens=12), "engine.block_tokens = 12: is not a power of two"),
         (lambda: replace(ENGINE, max_sequences=300), "above the step table's 256"),
-        (lambda: replace(ENGINE.step, combine="joint"), "step.shared_ps = None: is not a time for each number"),
-        (
-            lambda: replace(ENGINE.step, combine="joint", shared_ps=np.full(257, 10**13)),
-            "below that of a step with them",
-        ),
         (lambda: Fleet(routing="least_outstandin"), "Did you mean least_outstanding"),
         (lambda: Fleet(events=(FleetEvent(at_s=1, kind="fail", replicas=(3,)),)), "names a replica"),
         (lambda: Requests(prompt_tokens=np.array([0]), output_tokens=np.array([1])), "requests.prompt_tokens = 0"),

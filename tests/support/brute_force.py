@@ -26,7 +26,7 @@ class EngineTables:
     kv_segment: int
     token_segment: int
     pair_s: float
-    shared_s: np.ndarray
+    adds_up: bool
     sequences: int
     budget: int
     kv_tokens: int
@@ -60,22 +60,22 @@ class KindLimits:
 
 @numba.njit
 def _step_s(  # type: ignore[no-untyped-def]
-    n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_s, shared
+    n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up
 ):  # fmt: skip
     g = min(kv // kvseg, base.shape[1] - 1)
     decode = base[n, g] + slope[n, g] * (kv - g * kvseg)
     if tokens == 0:
         return decode
-    x = tokens + n
+    x = tokens if adds_up else tokens + n
     h = min(x // tseg, tbase.shape[0] - 1)
     prefill = tbase[h] + tslope[h] * (x - h * tseg) + pairs * pair_s
-    return decode + prefill - shared[n]
+    return decode + prefill if adds_up else max(decode, prefill)
 
 
 @numba.njit
 def _serve(  # type: ignore[no-untyped-def]
     arrival, prompt, output, cached, gives_up, replicas, ratio,
-    base, slope, tbase, tslope, kvseg, tseg, pair_s, shared,
+    base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up,
     most, budget, kv_limit, overhead, crowd,
 ):  # fmt: skip
     count = arrival.size
@@ -186,7 +186,7 @@ def _serve(  # type: ignore[no-untyped-def]
         if n + tokens == 0:
             ends[r] = np.inf
         else:
-            took = _step_s(n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_s, shared)
+            took = _step_s(n, kv, tokens, pairs, base, slope, tbase, tslope, kvseg, tseg, pair_s, adds_up)
             ends[r] = now + ratio * took
 
 
@@ -202,7 +202,7 @@ def missed(
         first, last = _serve(
             each.arrival_s, each.prompt, each.output, each.cached, patience[each.kind], replicas, ratio,
             tables.decode_base_s, tables.decode_slope_s, tables.token_base_s, tables.token_slope_s,
-            tables.kv_segment, tables.token_segment, tables.pair_s, tables.shared_s,
+            tables.kv_segment, tables.token_segment, tables.pair_s, tables.adds_up,
             tables.sequences, tables.budget, tables.kv_tokens, tables.overhead_s, tables.crowd_s,
         )  # fmt: skip
         counts = each.arrival_s >= warm_s

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from support.reference import Reference
-from ullage.simulate.problem import NEVER_PS, ClassField, CombineKind, EngineField, Problem
+from ullage.simulate.problem import NEVER_PS, ClassField, EngineField, Problem
 
 
 def problem(
@@ -41,7 +41,7 @@ def problem(
         EngineField.MAX_SEQUENCES: sequences, EngineField.TOKEN_BUDGET: budget, EngineField.BLOCKS: blocks,
         EngineField.BLOCK_SHIFT: block_shift, EngineField.QUEUE_BOUND: queue, EngineField.LONG_PREFILL: long_prefill,
         EngineField.PRIORITY: int(priority), EngineField.KV_SHIFT: 40, EngineField.KV_SEGMENTS: 1,
-        EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.COMBINE: CombineKind.SUM,
+        EngineField.TOKEN_SHIFT: 40, EngineField.TOKEN_SEGMENTS: 1, EngineField.IS_SUM: 1,
         EngineField.RATE_1024: rate_1024, EngineField.WIDTH: width,
         EngineField.HOST_ROOM: host_blocks, EngineField.HOST_BLOCK_PS: host_block_ps,
         EngineField.POLICY: policy, EngineField.RATIO_FIRST: ratio[0], EngineField.RATIO_LEAST: ratio[1],
@@ -60,7 +60,6 @@ def problem(
         decode_slope_ps=np.zeros((1, sequences + 1, 1), np.int64),
         token_base_ps=np.zeros((1, 1), np.int64),
         token_slope_ps=np.ones((1, 1), np.int64),
-        shared_ps=np.zeros((1, sequences + 1), np.int64),
         replica_type=np.zeros(replicas, np.int16),
         ready_at_start=more.pop("ready", np.ones(replicas, np.int8)),
         event_ps=np.array([each[0] for each in given_events], np.int64),

@@ -60,7 +60,6 @@ from ullage.simulate.kernel.state import Counters
 from ullage.simulate.problem import (
     NEVER_PS,
     ClassField,
-    CombineKind,
     ControlKind,
     EngineField,
     Int64s,
@@ -912,16 +911,12 @@ class Reference:
         decode_ps += int(problem.decode_slope_ps[kind, decodes, segment]) * past
         if tokens == 0:
             return decode_ps
-        combine = engine[EngineField.COMBINE]
-        batch = tokens if combine == CombineKind.SUM else tokens + decodes * engine[EngineField.WIDTH]
+        batch = tokens if engine[EngineField.IS_SUM] else tokens + decodes * engine[EngineField.WIDTH]
         segment = min(batch >> engine[EngineField.TOKEN_SHIFT], engine[EngineField.TOKEN_SEGMENTS] - 1)
         past = batch - (segment << engine[EngineField.TOKEN_SHIFT])
         prefill_ps = int(problem.token_base_ps[kind, segment]) + int(problem.token_slope_ps[kind, segment]) * past
         prefill_ps += pairs * engine[EngineField.PAIR_PS_1024] >> 10
-        if combine == CombineKind.LONGER:
-            return max(decode_ps, prefill_ps)
-        shared_ps = int(problem.shared_ps[kind, decodes]) if combine == CombineKind.JOINT else 0
-        return decode_ps + prefill_ps - shared_ps
+        return decode_ps + prefill_ps if engine[EngineField.IS_SUM] else max(decode_ps, prefill_ps)
 
     # ---- replicas come and go -----------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from ullage.simulate.problem import (
     PS_PER_S,
     CapacityKind,
     ClassField,
-    CombineKind,
     ControlKind,
     ControlTerms,
     EngineField,
@@ -222,7 +221,7 @@ def scenario(row: Row, seed: int, *, most_requests: int = 40) -> Problem:
     made = Problem(
         engines=engines,
         decode_base_ps=decode_base, decode_slope_ps=decode_slope,
-        token_base_ps=token_base, token_slope_ps=token_slope, shared_ps=decode_base.min(axis=2) // 2,
+        token_base_ps=token_base, token_slope_ps=token_slope,
         replica_type=rng.integers(0, types, replicas).astype(np.int16),
         ready_at_start=at_start,
         event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
@@ -321,8 +320,7 @@ def _engine(row: Row, rng: np.random.Generator, need: int) -> list[int]:
     fields[EngineField.TOKEN_SHIFT] = 4 if row["step"] == "table" else 40
     fields[EngineField.TOKEN_SEGMENTS] = 4 if row["step"] == "table" else 1
     fields[EngineField.PAIR_PS_1024] = int(rng.integers(0, 3000))
-    both = (CombineKind.LONGER, CombineKind.JOINT)[budget % 2]
-    fields[EngineField.COMBINE] = CombineKind.SUM if row["step"] == "affine" else both
+    fields[EngineField.IS_SUM] = int(row["step"] == "affine")
     fields[EngineField.OUTSIDE_PS] = (0, 7, 10**6)[sequences % 3]
     fields[EngineField.CROWD_PS] = (0, 3, 10**5)[budget % 3]
     fields[EngineField.RATE_1024] = rate

@@ -98,7 +98,6 @@ def model() -> ShortfallModel:
 def tables(bases: Bases) -> EngineTables:
     engine = bases.nominal.replica.engine
     step = engine.step
-    assert step.shared_ps is not None
     return EngineTables(
         decode_base_s=step.decode_base_ps / PS_PER_S,
         decode_slope_s=step.decode_slope_ps / PS_PER_S,
@@ -107,7 +106,7 @@ def tables(bases: Bases) -> EngineTables:
         kv_segment=step.kv_segment_tokens,
         token_segment=step.token_segment_tokens,
         pair_s=step.pair_ps / PS_PER_S,
-        shared_s=step.shared_ps / PS_PER_S,
+        adds_up=step.combine == "sum",
         sequences=engine.max_sequences,
         budget=engine.budget_tokens,
         kv_tokens=engine.kv_tokens,

@@ -86,9 +86,6 @@ class RankTimes:
     def prefill_s(self, tokens: Floats) -> Floats:
         return self.times.prefill_s(self.ranks * tokens)
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        return self.times.shared_s(self.ranks * sequences)
-
     @property
     def pair_s(self) -> float:
         return self.ranks * self.times.pair_s

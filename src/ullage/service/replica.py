@@ -80,5 +80,4 @@ def slowed_table(table: StepTable, ratio: float) -> StepTable:
         token_base_ps=np.rint(table.token_base_ps * ratio).astype(np.int64),
         token_slope_ps=np.rint(table.token_slope_ps * ratio).astype(np.int64),
         pair_ps=table.pair_ps * ratio,
-        shared_ps=None if table.shared_ps is None else np.floor(table.shared_ps * ratio).astype(np.int64),
     )

@@ -20,7 +20,6 @@ from ullage.simulate.problem import (
     PS_PER_S,
     CapacityKind,
     ClassField,
-    CombineKind,
     ControlKind,
     ControlTerms,
     EngineField,
@@ -73,13 +72,13 @@ def compile_problem(
             fix="Give a tuple with the replicas of each engine.",
         )
     requests = load.requests
-    base, slope, token_base, token_slope, shared = _tables(tuple((e.step, e.max_sequences) for e in engines))
+    decode_base, decode_slope, token_base, token_slope = _tables(tuple((e.step, e.max_sequences) for e in engines))
     event_ps, event_replica, event_kind = _events(fleet)
     ready = fleet.total_replicas if fleet.ready_replicas is None else fleet.ready_replicas
     made = Problem(
         engines=np.array([_engine_row(each) for each in engines], np.int64),
-        decode_base_ps=base, decode_slope_ps=slope,
-        token_base_ps=token_base, token_slope_ps=token_slope, shared_ps=shared,
+        decode_base_ps=decode_base, decode_slope_ps=decode_slope,
+        token_base_ps=token_base, token_slope_ps=token_slope,
         replica_type=np.repeat(np.arange(len(engines), dtype=np.int16), fleet.counts),
         ready_at_start=(np.arange(fleet.total_replicas) < ready).astype(np.int8),
         event_ps=event_ps, event_replica=event_replica, event_kind=event_kind,
@@ -133,7 +132,7 @@ def _engine_row(engine: Engine) -> list[int]:
         EngineField.KV_SHIFT: step.kv_segment_tokens.bit_length() - 1,
         EngineField.TOKEN_SHIFT: step.token_segment_tokens.bit_length() - 1,
         EngineField.PAIR_PS_1024: round(step.pair_ps * 1024),
-        EngineField.COMBINE: CombineKind[step.combine.upper()],
+        EngineField.IS_SUM: int(step.combine == "sum"),
         EngineField.OUTSIDE_PS: to_ps(engine.request_overhead_s),
         EngineField.CROWD_PS: to_ps(engine.crowd_overhead_s),
         EngineField.RATE_1024: round(engine.tokens_per_step * 1024),
@@ -154,9 +153,8 @@ def _engine_row(engine: Engine) -> list[int]:
 
 
 @functools.lru_cache(maxsize=32)
-def _tables(types: tuple[tuple[StepTable, int], ...]) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-    """Step tables and sequences of all types in five arrays: times of decodes and of tokens, bases and slopes, and what
-    joint steps have in both.
+def _tables(types: tuple[tuple[StepTable, int], ...]) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Step tables and sequences of all types in four arrays: times of decodes and of tokens, bases and slopes.
 
     Rows are cut or filled to the same number; short ones end with zeros. A plan runs one type a thousand times.
     """
@@ -165,18 +163,15 @@ def _tables(types: tuple[tuple[StepTable, int], ...]) -> tuple[Int64s, Int64s, I
     base = np.zeros((len(types), rows, segments), np.int64)
     token_base = np.zeros((len(types), max(table.token_base_ps.size for table, _ in types)), np.int64)
     slope, token_slope = np.zeros_like(base), np.zeros_like(token_base)
-    shared = np.zeros((len(types), rows), np.int64)
     for kind, (table, sequences) in enumerate(types):
         used, width = sequences + 1, table.decode_base_ps.shape[1]
         base[kind, :used, :width] = table.decode_base_ps[:used]
         slope[kind, :used, :width] = table.decode_slope_ps[:used]
         token_base[kind, : table.token_base_ps.size] = table.token_base_ps
         token_slope[kind, : table.token_slope_ps.size] = table.token_slope_ps
-        if table.shared_ps is not None:
-            shared[kind, :used] = table.shared_ps[:used]
-    for each in (base, slope, token_base, token_slope, shared):
+    for each in (base, slope, token_base, token_slope):
         each.setflags(write=False)
-    return base, slope, token_base, token_slope, shared
+    return base, slope, token_base, token_slope
 
 
 def _events(fleet: Fleet) -> tuple[Int64s, Any, Any]:

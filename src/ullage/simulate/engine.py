@@ -25,9 +25,7 @@ class StepTable:
     `decode_base_ps[n, g] + decode_slope_ps[n, g] * (v - g * kv_segment_tokens)` with g the segment of v; the last
     segment goes on for ever. A step with p prefill tokens and a attention pairs also needs
     `token_base_ps[h] + token_slope_ps[h] * (x - h * token_segment_tokens) + a * pair_ps`, where x is p
-    when the two parts add up (`combine = "sum"`) and p + n when the longer one counts (`"longer"`, a roofline) or when
-    prompts and decodes pass together (`"joint"`): both parts then have the pass of the n in them, and
-    `shared_ps[n]` is taken off once.
+    when the two parts add up (`combine = "sum"`) and p + n when the longer one counts (`"longer"`, a roofline).
     The kernel multiplies and shifts; it never sees a float, so a run is the same on every machine.
     """
 
@@ -38,8 +36,7 @@ class StepTable:
     kv_segment_tokens: int = _ONE_SEGMENT_TOKENS
     token_segment_tokens: int = _ONE_SEGMENT_TOKENS
     pair_ps: float = 0.0
-    combine: Literal["sum", "longer", "joint"] = "sum"
-    shared_ps: NDArray[np.int64] | None = None
+    combine: Literal["sum", "longer"] = "sum"
 
     def __post_init__(self) -> None:
         if self.decode_base_ps.ndim != 2 or self.decode_base_ps.shape != self.decode_slope_ps.shape:
@@ -63,18 +60,6 @@ class StepTable:
                 problem="prefill time is negative",
                 fix="Give times of 0 or more.",
             )
-        sequences = np.arange(self.max_sequences + 1)
-        if self.combine == "joint" and (
-            self.shared_ps is None
-            or self.shared_ps.shape != sequences.shape
-            or bool((self.shared_ps >= self.decode_base_ps.min(axis=1) + self.token_ps(sequences)).any())
-        ):
-            raise InputError(
-                field="step.shared_ps",
-                value=None if self.shared_ps is None else self.shared_ps.shape,
-                problem="is not a time for each number of sequences, below that of a step with them",
-                fix="Give an array of shape (max_sequences + 1,), or combine by sum.",
-            )
         for name in ("kv_segment_tokens", "token_segment_tokens"):
             if not _is_power_of_two(getattr(self, name)):
                 raise InputError(
@@ -87,13 +72,6 @@ class StepTable:
     @property
     def max_sequences(self) -> int:
         return int(self.decode_base_ps.shape[0]) - 1
-
-    def token_ps(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What the table says of so many tokens."""
-        place = np.minimum(tokens // self.token_segment_tokens, self.token_base_ps.size - 1)
-        past = tokens - place * self.token_segment_tokens
-        found: NDArray[np.int64] = self.token_base_ps[place] + self.token_slope_ps[place] * past
-        return found
 
     @classmethod
     def affine(

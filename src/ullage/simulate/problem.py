@@ -39,7 +39,7 @@ class EngineField(enum.IntEnum):
     TOKEN_SHIFT = 9  # log2 of the tokens in a segment of the prefill table
     TOKEN_SEGMENTS = 10
     PAIR_PS_1024 = 11  # time per query-key pair of prefill attention, in ps / 1024
-    COMBINE = 12  # how a step's prefill and decodes make its time: a code of CombineKind
+    IS_SUM = 12  # 1: prefill adds to decode time, 0: the longer of the two
     OUTSIDE_PS = 13  # what a request spends outside the steps before its first token comes out
     CROWD_PS = 14  # and what each sequence that decodes beside it adds to that
     RATE_1024 = 15  # tokens that a decoding sequence gains in a step, in 1/1024
@@ -70,12 +70,6 @@ class CapacityKind(enum.IntEnum):
     NEW_TOKEN_RATIO = codes.NEW_TOKEN_RATIO
     GUARANTEED_NO_EVICT = codes.NO_EVICT
     MAX_UTILIZATION = codes.MAX_UTILIZATION
-
-
-class CombineKind(enum.IntEnum):
-    LONGER = codes.LONGER
-    SUM = codes.SUM
-    JOINT = codes.JOINT
 
 
 class RouterArrays(enum.IntEnum):
@@ -216,7 +210,6 @@ class Problem:
     decode_slope_ps: Int64s
     token_base_ps: Int64s  # [type, token segment]
     token_slope_ps: Int64s
-    shared_ps: Int64s  # [type, decode sequences]: what both times of a joint step have in them
 
     replica_type: Int16s
     ready_at_start: Int8s

@@ -395,8 +395,7 @@ def _tables(arena: _Arena, problem: Problem) -> tuple[Any, Any]:
     for kind, engine in enumerate(problem.engines.tolist()):
         decodes, tokens = rows * engine[EngineField.KV_SEGMENTS], engine[EngineField.TOKEN_SEGMENTS]
         engines["decode_at"][kind], engines["token_at"][kind] = at, at + decodes
-        engines["shared_at"][kind] = at + decodes + tokens
-        at += decodes + tokens + rows
+        at += decodes + tokens
     return _segments(problem), engines
 
 
@@ -407,10 +406,7 @@ _MOST_SEGMENTS = 32
 
 def _segments(problem: Problem) -> Any:
     """The segments of all tables. Runs of one fleet share them: the kernel only reads them."""
-    tables = (
-        problem.decode_base_ps, problem.decode_slope_ps, problem.token_base_ps, problem.token_slope_ps,
-        problem.shared_ps,
-    )  # fmt: skip
+    tables = (problem.decode_base_ps, problem.decode_slope_ps, problem.token_base_ps, problem.token_slope_ps)
     widths = problem.engines[:, [EngineField.KV_SEGMENTS, EngineField.TOKEN_SEGMENTS]]
     if any(each.flags.writeable for each in tables):
         return _joined_segments(tables, widths)
@@ -425,12 +421,12 @@ def _segments(problem: Problem) -> Any:
 
 
 def _joined_segments(tables: tuple[Any, ...], widths: Any) -> Any:
-    decode_base, decode_slope, token_base, token_slope, shared = tables
+    decode_base, decode_slope, token_base, token_slope = tables
     bases: list[Any] = []
     slopes: list[Any] = []
     for kind, (width, tokens) in enumerate(widths.tolist()):
-        bases += [decode_base[kind, :, :width].ravel(), token_base[kind, :tokens], shared[kind]]
-        slopes += [decode_slope[kind, :, :width].ravel(), token_slope[kind, :tokens], np.zeros_like(shared[kind])]
+        bases += [decode_base[kind, :, :width].ravel(), token_base[kind, :tokens]]
+        slopes += [decode_slope[kind, :, :width].ravel(), token_slope[kind, :tokens]]
     base_ps = np.concatenate(bases)
     return _Arena().records(state.SegmentRow, base_ps.size, base_ps=base_ps, slope_ps=np.concatenate(slopes))
 

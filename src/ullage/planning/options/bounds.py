@@ -110,12 +110,7 @@ def _tokens_s(table: StepTable, tokens: Floats) -> Floats:
 
 
 def _cheapest_token_s(table: StepTable, budget_tokens: int) -> float:
-    """The least time of a prompt token over all sizes of a step: between grid points time is linear, so at one.
-
-    Tokens that pass together with decodes may have used up what is dear about the first ones.
-    """
-    if table.combine == "joint":
-        return float(table.token_slope_ps.min()) / PS_PER_S
+    """The least time of a prompt token over all sizes of a step: between grid points time is linear, so at one."""
     grid = np.arange(1, table.token_base_ps.size + 1, dtype=np.float64) * table.token_segment_tokens
     sizes = np.unique(np.minimum(np.concatenate(([1.0], grid)), float(budget_tokens)))
     return float((_tokens_s(table, sizes) / sizes).min())

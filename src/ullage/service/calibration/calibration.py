@@ -219,9 +219,6 @@ class _Floored:
     def prefill_s(self, tokens: Floats) -> Floats:
         return np.maximum(self.times.prefill_s(tokens), self.floor.prefill_s(tokens))
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        return self.times.shared_s(sequences)
-
     @property
     def pair_s(self) -> float:
         return 0.0 if self.times.pair_s == 0.0 else max(self.times.pair_s, self.floor.pair_s)

@@ -16,7 +16,7 @@ from ullage.errors import InputError
 from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, serve_split, serve_split_clients
 from ullage.service.replica import Replica
 from ullage.service.steps.scaled import Factors, ScaledStep
-from ullage.service.steps.tables import StepTimes, added_s, step_table
+from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
 from ullage.service.trial.trial import play
 from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests
@@ -300,16 +300,16 @@ def _unseen_s(times: RequestTimes, trial: LoadTestReplay, sequences: int) -> Flo
     first = 1.0 / (1.0 + sequences / output * wait)
     waited = np.where(shares < first, 1.0, (shares - first) / max(1.0 - first, 1e-9)) if wait else 0.0
     steps = shares * poll + waited * wait
-    alone_s = added_s(times, prompt, sequences=sequences) + times.pair_s * prompt * prompt / 2.0
-    unseen[trial.clients :] = steps * step_s + _together_s(alone_s, prompt, others, limits.budget_tokens)
+    unseen[trial.clients :] = steps * step_s + _together_s(times, prompt, others, limits.budget_tokens)
     return unseen
 
 
-def _together_s(alone_s: float, prompt: float, others: float, budget_tokens: int) -> float:
+def _together_s(times: StepTimes, prompt: float, others: float, budget_tokens: int) -> float:
     """What a request waits for the prompts that are let in with it: all of those in its step, half of those in others.
 
-    At most as many share a step as the budget holds; each adds `alone_s` to it.
+    At most as many share a step as the budget holds.
     """
+    alone_s = float(times.prefill_s(np.array([prompt]))[0]) + times.pair_s * prompt * prompt / 2.0
     beside = max(0.0, min(others, budget_tokens / prompt - 1.0))
     return alone_s * (others + beside) / 2.0
 

@@ -23,10 +23,6 @@ class SlowedTimes:
     def prefill_s(self, tokens: Floats) -> Floats:
         return self.ratio * self.times.prefill_s(tokens)
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        shared = self.times.shared_s(sequences)
-        return None if shared is None else self.ratio * shared
-
     @property
     def pair_s(self) -> float:
         return self.ratio * self.times.pair_s

@@ -26,7 +26,6 @@ from ullage.service.calibration.calibration import IDENTIFIED_FRACTION, prior_co
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, ScaledStep
 from ullage.service.steps.step_model import StepModel
-from ullage.service.steps.tables import added_s
 from ullage.service.steps.work import Floats
 from ullage.simulate.statistics import t_quantile
 
@@ -185,7 +184,7 @@ def _decode_s(step: StepModel | ScaledStep, request: MixedRequest) -> float:
 def _prefill_s(step: StepModel | ScaledStep, request: MixedRequest) -> float:
     computed = request.computed_tokens
     pairs = computed * (request.prompt_tokens - computed) + computed**2 / 2.0
-    return added_s(step, computed, sequences=request.sequences) + step.pair_s * pairs
+    return float(step.prefill_s(np.array([computed]))[0]) + step.pair_s * pairs
 
 
 def _decode(times: ScaledStep, request: MixedRequest) -> Floats:

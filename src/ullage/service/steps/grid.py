@@ -63,10 +63,6 @@ class GridStep:
         added: Floats = np.maximum(whole - alone, 0.0)
         return added
 
-    def shared_s(self, _sequences: Floats, /) -> Floats | None:
-        """Nobody measured prompts beside decodes."""
-        return None
-
     @property
     def pair_s(self) -> float:
         """Pairs are inside the measured prefill times, which grow with the square of the tokens."""

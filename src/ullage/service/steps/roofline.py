@@ -10,10 +10,9 @@
 
 A step of n decoding sequences with p new prompt tokens lasts
 
-    step = decode(n, kv) + prefill(n + p) - shared(n) + pairs x pair time
+    step = decode(n, kv) + prefill(p) + pairs x pair time
 
-where prefill(x) is what x tokens add to a step that reads the weights anyway, and shared(n) what decode(n, kv) has of
-that already: experts that decodes read are not read again. `floor` is the same physics with
+where prefill(p) is what p tokens add to a step that reads the weights anyway. `floor` is the same physics with
 every efficiency 1, every overhead 0, and all resources perfectly overlapped: nothing can be faster.
 """
 
@@ -123,21 +122,13 @@ class Roofline:
 
     def prefill_s(self, tokens: Floats) -> Floats:
         """What this many new prompt tokens add to a step, beside the pairs they are compared in."""
-        launches = self.work.kernels * self.efficiencies.prefill_kernel_overhead_s
-        added: Floats = launches * np.minimum(tokens / GRAPH_TOKENS, 1.0) + self._more_s(tokens)
-        return added
-
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        """What decoding sequences took of the pass that prompt tokens join. A pipeline stage has its part of the
-        sequences and the whole prompt, so that no sum of both passes it."""
-        return None if self.work.sharding.pp > 1 else self._more_s(sequences)
-
-    def _more_s(self, tokens: Floats) -> Floats:
-        """What so many tokens take beyond the pass of none, their bounded attention among it."""
         bounded = sum(each.pair_flops * each.bound_tokens for each in self.work.attention if each.bound_tokens)
         per_token = bounded / (self.rates.flops("bf16") * self.efficiencies.attention_compute_fraction)
-        more: Floats = self._pass_s(tokens) - self._pass_s(np.zeros(1)) + tokens * per_token / self.work.groups
-        return more
+        more = self._pass_s(tokens) - self._pass_s(np.zeros(1))
+        launches = self.work.kernels * self.efficiencies.prefill_kernel_overhead_s
+        overhead = launches * np.minimum(tokens / GRAPH_TOKENS, 1.0)
+        added: Floats = overhead + more + tokens * per_token / self.work.groups
+        return added
 
     @property
     def pair_s(self) -> float:

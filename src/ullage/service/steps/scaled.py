@@ -77,10 +77,6 @@ class ScaledStep:
     def prefill_s(self, tokens: Floats) -> Floats:
         return self.factors.prefill_ratio * self.times.prefill_s(tokens)
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        shared = self.times.shared_s(sequences)
-        return None if shared is None else self.factors.prefill_ratio * shared
-
     @property
     def pair_s(self) -> float:
         return self.factors.prefill_ratio * self.times.pair_s

@@ -72,11 +72,6 @@ class SpeculativeStep:
         own = self.times.prefill_s(tokens)
         return own if self.draft is None else own + self.draft.prefill_s(tokens)
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        wide = sequences * (self.draft_tokens + 1)
-        own, drafted = self.times.shared_s(wide), None if self.draft is None else self.draft.shared_s(wide)
-        return own if own is None or drafted is None else own + drafted
-
     @property
     def pair_s(self) -> float:
         return self.times.pair_s + (0.0 if self.draft is None else self.draft.pair_s)
@@ -99,10 +94,6 @@ class PredictionLayers:
 
     def prefill_s(self, tokens: Floats) -> Floats:
         return self.layers_fraction * self.roofline.prefill_s(tokens)
-
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        shared = self.roofline.shared_s(sequences)
-        return None if shared is None else self.layers_fraction * shared
 
     @property
     def pair_s(self) -> float:

@@ -37,7 +37,7 @@ from ullage.service.steps.floor import Floor
 from ullage.service.steps.nearness import EXACT, nearness
 from ullage.service.steps.roofline import Rates, Roofline
 from ullage.service.steps.scaled import PARAMETERS, ScaledStep
-from ullage.service.steps.tables import StepTimes, added_s, step_table
+from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats, replica_work
 from ullage.simulate.engine import StepTable
 
@@ -84,9 +84,6 @@ class StepModel:
     def prefill_s(self, tokens: Floats) -> Floats:
         return np.maximum(self.times.prefill_s(tokens), self.floor.prefill_s(tokens))
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        return self.times.shared_s(sequences)
-
     @property
     def pair_s(self) -> float:
         # A profile's prefill times have the pairs inside them; their floor would count them twice.
@@ -97,7 +94,7 @@ class StepModel:
         decode = float(self.decode_s(np.array([float(sequences)]), np.array([float(kv_tokens)]))[0])
         if prefill_tokens <= 0:
             return decode
-        return decode + added_s(self, prefill_tokens, sequences=sequences) + pairs * self.pair_s
+        return decode + float(self.prefill_s(np.array([float(prefill_tokens)]))[0]) + pairs * self.pair_s
 
     def table(self, *, max_sequences: int, budget_tokens: int, kv_tokens: int) -> StepTable:
         return step_table(self, max_sequences=max_sequences, budget_tokens=budget_tokens, kv_tokens=kv_tokens)

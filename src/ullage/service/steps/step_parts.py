@@ -176,10 +176,6 @@ class _Faster:
     def prefill_s(self, tokens: Floats) -> Floats:
         return self.times.prefill_s(tokens) / self.prefill_ratio
 
-    def shared_s(self, sequences: Floats) -> Floats | None:
-        shared = self.times.shared_s(sequences)
-        return None if shared is None else shared / self.prefill_ratio
-
     @property
     def pair_s(self) -> float:
         return self.times.pair_s / self.prefill_ratio

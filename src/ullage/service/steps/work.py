@@ -104,10 +104,8 @@ class MatrixWork:
 
     def _chosen_fraction(self, tokens: Floats) -> Floats:
         """The part of its experts that the busiest group of devices reads."""
-        mean = self._even_fraction(tokens)
-        if self.expert_groups == 1:
-            return mean
         idle = self._idle(tokens)
+        mean = self._even_fraction(tokens)
         # The group with most experts to read decides: so many deviations above the mean as the largest of them lies.
         own = self.experts / self.expert_groups
         deviation = np.sqrt((idle * (1.0 - idle)).mean(axis=-1) / own)
@@ -140,10 +138,7 @@ class MatrixWork:
     def _idle(self, tokens: Floats) -> Floats:
         """The chance that an expert is chosen by none, by how popular it is."""
         chosen = np.minimum(self.experts_per_token / self.experts * _POPULARITY, 1.0)
-        with np.errstate(divide="ignore"):
-            each = np.log1p(-chosen)
-        # A power of its own for every token count would be three times as slow.
-        idle: Floats = np.exp(each * np.maximum(tokens, 1.0)[..., None])
+        idle: Floats = (1.0 - chosen) ** np.maximum(tokens, 1.0)[..., None]
         return idle
 
 

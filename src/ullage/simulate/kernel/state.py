@@ -194,7 +194,7 @@ class HostRow:
 
 
 class EngineTerms:
-    """A replica type; `decode_at`, `token_at` and `shared_at` are where its tables begin in World.segments."""
+    """A replica type; `decode_at` and `token_at` are where its tables begin in World.segments."""
 
     max_sequences: int
     token_budget: int
@@ -208,7 +208,7 @@ class EngineTerms:
     token_shift: int
     token_segments: int
     pair_ps_1024: int
-    combine: int  # how prefill and decodes make a step's time
+    is_sum: int  # 1: prefill adds to decode time, 0: the longer of the two
     outside_ps: int
     crowd_ps: int
     rate_1024: int  # tokens that a decoding sequence gains in a step, in 1/1024; 1024 without speculation
@@ -222,7 +222,6 @@ class EngineTerms:
     clip_tokens: int  # no more of an answer that may come is counted
     decode_at: int
     token_at: int
-    shared_at: int
 
 
 class SegmentRow:

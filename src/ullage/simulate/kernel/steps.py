@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ullage.simulate.kernel.books import gained, position, width_of
-from ullage.simulate.kernel.codes import JOINT, LONGER, SUM
 from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.state import EngineTerms, ReplicaRow, World
 
@@ -17,14 +16,12 @@ def step_time(w: World, engine: EngineTerms, decodes: int, kv_tokens: int, token
     segment = w.segments[engine.decode_at + decodes * engine.kv_segments + g]
     decode_ps = segment.base_ps + segment.slope_ps * (kv_tokens - (g << engine.kv_shift))
     if tokens > 0:
-        batch = tokens if engine.combine == SUM else tokens + decodes * engine.width
+        batch = tokens if engine.is_sum == 1 else tokens + decodes * engine.width
         h = min(batch >> engine.token_shift, engine.token_segments - 1)
         segment = w.segments[engine.token_at + h]
         prefill_ps = segment.base_ps + segment.slope_ps * (batch - (h << engine.token_shift))
         prefill_ps += (pairs * engine.pair_ps_1024) >> 10
-        if engine.combine == JOINT:
-            prefill_ps -= w.segments[engine.shared_at + decodes].base_ps
-        decode_ps = max(decode_ps, prefill_ps) if engine.combine == LONGER else decode_ps + prefill_ps
+        decode_ps = decode_ps + prefill_ps if engine.is_sum == 1 else max(decode_ps, prefill_ps)
     return decode_ps
 
 
