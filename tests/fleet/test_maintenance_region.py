@@ -120,7 +120,7 @@ def test_one_region_or_no_wish_holds_nothing() -> None:
     alone = region_reserve(figure("fleet.replicas", 20, "replicas"), equal_zones(2), RegionPolicy(), devices=2)
     assert alone.line.replicas == 0
     assert not alone.is_survived
-    assert "not survived" in alone.line.rule
+    assert "is an outage" in alone.line.rule
     unwished = RegionPolicy(survives=choice("regions.survives", "none", "", "test"))
     assert (
         region_reserve(figure("fleet.replicas", 20, "replicas"), regions(0.5, 0.5), unwished, devices=2).line.replicas

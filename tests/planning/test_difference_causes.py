@@ -53,7 +53,7 @@ def made(
             total += count * price
         figures += [entry(f"{pool}spare", spare, f"{pool}nominal", unit="devices")]
         figures += [entry(f"{pool}spare.usd", spare * price, f"{pool}spare", "price")]
-        steps.append(RecordedStep(name="whole machines", amount=f"{pool}spare", usd=f"{pool}spare.usd"))
+        steps.append(RecordedStep(name="rounding to machines", amount=f"{pool}spare", usd=f"{pool}spare.usd"))
         total += spare * price
         recorded.append(RecordedPool(name=pool or "pool", load=f"{pool}load", steps=tuple(steps)))
     figures.append(entry("bill.total_usd", total, *(each.name for each in figures if each.name.endswith("usd"))))

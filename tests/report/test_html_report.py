@@ -124,7 +124,7 @@ def test_a_stored_plan_is_written_whole_once_and_the_same_every_time(stored: Pat
 
 @pytest.mark.slow
 def test_a_stored_plan_cannot_be_changed_and_a_garbled_one_is_refused(stored: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="made already"):
+    with pytest.raises(InputError, match="already made"):
         verbs.report(stored, traffic="+30%")
     whole = json.loads(stored.read_text())
     for each in ("figures", "summary", "schema"):

@@ -158,7 +158,7 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
     shown: priced ? `${usd(worth(each.usd))} USD` : show(each.amount.value, each.amount.unit),
     remark: [priced && show(each.amount.value, each.amount.unit), each.remark].filter(Boolean).join(", "),
     name: priced ? each.usd?.name : each.amount.name,
-    tone: RESERVES.has(each.name) ? "reserve" : ["untested step times", "longer requests", "more demand"].includes(each.name) ? "evidence" : "plain",
+    tone: RESERVES.has(each.name) ? "reserve" : ["untested step times", "length uncertainty", "demand uncertainty"].includes(each.name) ? "evidence" : "plain",
   }));
   if (priced && !several && plan.summary.total_usd) {
     const rest = worth(plan.summary.total_usd) - worth(pool.usd);

@@ -4,7 +4,7 @@ import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } fro
 import { brief, counted, percent } from "../words";
 
 const worth = (of: Quantity | null | undefined) => (of && typeof of.value === "number" ? of.value : 0);
-const TINTS: Record<string, number> = { nominal: 0, "more demand": 4, "untested step times": 1, "longer requests": 7, failure: 2, rollout: 3, maintenance: 3, warm: 5, region: 6 };
+const TINTS: Record<string, number> = { nominal: 0, "demand uncertainty": 4, "untested step times": 1, "length uncertainty": 7, failure: 2, rollout: 3, maintenance: 3, warm: 5, region: 6 };
 
 export function FleetView() {
   const { plan } = useTold();

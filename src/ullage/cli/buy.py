@@ -15,12 +15,12 @@ def command(
     fleet: Fleet = "following",
     months: Annotated[
         int | None,
-        typer.Option("--months", metavar="COUNT", help="Months to look at. Default: the longest term's, 12 at least."),
+        typer.Option("--months", metavar="COUNT", help="Months to cover. Default: the longest term, at least 12."),
     ] = None,
     regret: Annotated[
         str | None,
         typer.Option(
-            "--regret", metavar="SHARE", help="How much above the best for it any world may cost, as 10%. Default: any."
+            "--regret", metavar="SHARE", help="Highest regret allowed in any case, such as 10%. Default: any."
         ),
     ] = None,
     changed: Set = None,

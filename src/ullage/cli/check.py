@@ -14,7 +14,7 @@ from ullage.errors import ExitCode
 
 def command(
     file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
-    names: Annotated[list[str] | None, typer.Argument(help="Which checks to make. Default: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which checks to run. Default: all.")] = None,
     rules: Rules = None,
     changed: Set = None,
     traffic: Traffic = None,

@@ -31,15 +31,13 @@ def command(
     stored: PlanOption = None,
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", metavar="NAMES", help="What to make files for, such as keda,vllm,pdb. Repeat."),
+        typer.Option("--target", metavar="NAMES", help="Targets to write, such as keda,vllm,pdb. Repeat."),
     ] = None,
     out: Out = None,
     diff: Diff = None,
     check: Annotated[
         bool,
-        typer.Option(
-            "--check", help="Exit with 3 where the folder of --diff or --out does not say what the plan says."
-        ),
+        typer.Option("--check", help="Exit with 3 if the folder of --diff or --out differs from the plan."),
     ] = False,
     searched: Annotated[
         bool,
@@ -73,7 +71,7 @@ def command(
         return ExitCode.OK
     against = diff or (out if check else None)
     if check and against is None:
-        raise InputError(field="--check", value=True, problem="has no folder to look at", fix="Give --diff DIR.")
+        raise InputError(field="--check", value=True, problem="has no folder to compare with", fix="Give --diff DIR.")
     if out is not None:
         check_folder(out, field="--out")
     names = [name.strip() for each in target or () for name in each.split(",") if name.strip()]

@@ -33,11 +33,9 @@ def command(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help=f"{_SIDE}: what is to run.")],
     plan: PlanOption = None,
     tolerance: Annotated[
-        str, typer.Option("--tolerance", metavar="SHARE", help="How much longer a request may take a device.")
+        str, typer.Option("--tolerance", metavar="SHARE", help="How much more device time a request may take.")
     ] = "5%",
-    fast: Annotated[
-        bool, typer.Option("--no-replicas", help="Leave out what the difference means in replicas and USD.")
-    ] = False,
+    fast: Annotated[bool, typer.Option("--no-replicas", help="Leave out the effect on replicas and USD.")] = False,
     changed: Set = None,
     traffic: Traffic = None,
     cached_share: CachedShare = None,

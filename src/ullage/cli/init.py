@@ -19,7 +19,7 @@ def command(
     profile: Annotated[Path | None, typer.Option("--profile", help="What ullage profile --save wrote.")] = None,
     load_test: LoadTests = None,
     engine_log: EngineLogs = None,
-    service: Annotated[str | None, typer.Option("--service", help="What the plan is called.")] = None,
+    service: Annotated[str | None, typer.Option("--service", help="Name of the service.")] = None,
     out: Out = None,
     force: Force = False,
     as_of: AsOf = None,

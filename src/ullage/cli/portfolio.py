@@ -12,13 +12,16 @@ from ullage.cli.terminal import answered, progress
 
 
 def command(
-    plans: Annotated[list[Path], typer.Argument(help="Plan files, one for each service.")],
+    plans: Annotated[list[Path], typer.Argument(help="Plan files, one per service.")],
     quotas: Annotated[
         Path | None,
         typer.Option("--quotas", metavar="FILE", help="What they share: regions with quotas, a budget, commitments."),
     ] = None,
     decide: Annotated[
-        int, typer.Option("--decide", metavar="COUNT", help="Services to plan whole where the answer turns on them.")
+        int,
+        typer.Option(
+            "--decide", metavar="COUNT", help="How many services to plan in full where the result depends on them."
+        ),
     ] = 4,
     run_on: RunOn = None,
     changed: Set = None,

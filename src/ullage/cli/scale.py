@@ -13,9 +13,12 @@ from ullage.cli.terminal import answered, progress, talk
 def command(
     file: PlanArgument = None,
     rules: Rules = None,
-    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of each judged week to play.")] = 1,
+    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of each evaluation week to simulate.")] = 1,
     weeks: Annotated[
-        int, typer.Option("--weeks", min=1, max=8, help="Weeks to judge rules by; ours is chosen on three others.")
+        int,
+        typer.Option(
+            "--weeks", min=1, max=8, help="Weeks to evaluate rules on; Ullage's rule is chosen on three others."
+        ),
     ] = 2,
     changed: Set = None,
     traffic: Traffic = None,

@@ -54,7 +54,7 @@ def command(
     from ullage.verbs.what_if import what_if
 
     if plan is None:
-        talk("No plan file given: the built-in example's pool stands for production's.", quiet=quiet)
+        talk("No plan file given: the built-in example's pool stands in for production's.", quiet=quiet)
     with progress("shadowing", quiet=quiet) as report:
         ask = partial(
             verbs.shadow,

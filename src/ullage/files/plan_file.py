@@ -371,7 +371,7 @@ class EvidenceSection(Section):
     accept: Annotated[
         tuple[str, ...],
         Key(
-            means="Anomalies in spite of which evidence is used: model, device, engine, parallelism, physics ...",
+            means="Anomalies despite which evidence is used: model, device, engine, parallelism, physics ...",
             default="evidence of something else is refused",
             still="It lets evidence in; the figures move by the evidence itself.",
         ),

@@ -29,7 +29,7 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.sides import pool_asked
 from ullage.service.stage import band_of
 
-DEMAND, LENGTHS = "more demand", "longer requests"
+DEMAND, LENGTHS = "demand uncertainty", "length uncertainty"
 _UNCERTAIN = (DEMAND, UNTESTED, LENGTHS)
 _DEVICE_LINES = (
     "compute_reservation", "compute_usage", "idle_hours", "failed_work", "idle_reserve", "stranded_devices",

@@ -69,7 +69,7 @@ def backtest_plans(
         raise InputError(
             field="--backtest",
             value=f"{rate.size / 168.0:.2g} weeks",
-            problem=f"are too few: {weeks:.2g} are the least for a period of {period / 24.0:.3g} d",
+            problem=f"are too few: at least {weeks:.2g} are needed for a period of {period / 24.0:.3g} d",
             fix="Give an earlier --from, or state a shorter policy.reconcile_every.",
         )
     stated = 1.0 - expected.risk_fraction

@@ -39,7 +39,7 @@ _NORMAL = NormalDist()
 _INPUTS = (STEPS, PROMPTS, OUTPUTS, CACHED)
 _DRAWS, _EVEN = 2**16, 0.5
 _SURFACES = Source(
-    what="default of Ullage: replicas needed over this input, in logarithms, as capacity surfaces of pools find it",
+    what="default of Ullage: elasticity of replicas needed to this input, as found on capacity surfaces of pools",
     where="docs/explanation/risk.md",
     date=datetime.date(2026, 11, 16),
 )
@@ -159,7 +159,7 @@ class PlanningPoint:
             name="risk.step_ratio",
             value=slow,
             unit="ratio",
-            formula="steps so slow that, beside demand at the chosen risk, as much is needed as joint draws of demand, "
+            formula="step times that, with demand at the chosen risk, need what joint draws of demand, "
             "step times, lengths and cached share exceed with that chance",
             inputs=rests,
         )

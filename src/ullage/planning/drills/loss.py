@@ -71,11 +71,11 @@ def _too_few(scenario: PoolScenario, fits: int, said: str, missing_bytes: float)
             "memory.during_sequences",
             fits,
             "sequences",
-            "KV tokens less what is taken / longest context",
+            "remaining KV tokens / longest context",
             memory.figures["memory.kv_tokens"],
         ),
         wanted=f"{memory.approved.sequences} sequences",
-        played=said if fits else f"{said} No engine starts.",
+        played=said if fits else f"{said} The engine does not start.",
         change=first_of([f"approved_concurrency: {fits}", *ways] if fits else ways),
     )
 
@@ -156,9 +156,9 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
         kept,
         played=(
             f"Demand rises by {warm.rise_rps:.3g} req/s while a replica starts ({warm.ready_s / 60:.3g} min): "
-            f"{missing} of {counted(steady, 'replica')} late, {held} warm. Before: as if a start took no time."
+            f"{missing} of {counted(steady, 'replica')} late, {held} warm. Before: as if starts were instant."
             if follows == "demand"
-            else f"The fleet stays at its planning size of {steady} replicas: nothing has to start."
+            else f"The fleet stays at its planned {steady} replicas: nothing has to start."
         ),
         change=change,
         beside=(
@@ -192,10 +192,10 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
     quota = f"{sum(row.devices for row in reserves.placement.rows)} devices are planned, " + (
         f"quotas are {', '.join(f'{row.zone} {row.quota_devices}' for row in stated)}"
         if stated
-        else "nobody has stated a quota"
+        else "no quota is stated"
     )
     said = (
-        f"No further device is given ({quota}): without {counted(starting, 'starting replica')} and a node of "
+        f"No more devices are available ({quota}): without {counted(starting, 'starting replica')} and a node of "
         f"{counted(lost, 'replica')} that is not replaced"
     )
     kept = play(0, runs=RUNS)
@@ -210,11 +210,11 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
         ways = (
             []
             if more is None
-            else [f"{counted(more, 'more replica')}, {counted(more * devices, 'device')}, held beforehand"]
+            else [f"{counted(more, 'more replica')}, {counted(more * devices, 'device')}, reserved in advance"]
         )
         return (
             first_of([*ways, "warm: {follows: peak}" if starting else ""])
-            or "another device: four times the fleet does not pass"
+            or "another device type: four times the fleet does not pass"
         )
 
     if kept is None:
@@ -231,7 +231,7 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
             scenario,
             name,
             title,
-            "All replicas stand in one zone.",
+            "All replicas are in one zone.",
             "policy: {zones: 2} and reliability: {survives: zone}",
         )
 
@@ -250,14 +250,14 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
     def change() -> str:
         ways = [_more_replicas(scenario, play)]
         if survives != "zone":
-            ways.append("reliability: {survives: zone}, which holds what the whole steady fleet needs")
+            ways.append("reliability: {survives: zone}, which reserves enough for the whole steady fleet")
         return first_of(ways)
 
     return scenario.judged(
         name,
         title,
         play(0, runs=RUNS),
-        played=f"{largest} of {scenario.replicas} serving replicas are gone for {_minutes(span)}.",
+        played=f"{largest} of {scenario.replicas} serving replicas are lost for {_minutes(span)}.",
         change=change,
     )
 
@@ -265,7 +265,7 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
 def _more_replicas(scenario: PoolScenario, play: Callable[[int], DrillAttainment]) -> str:
     more = scenario.least_more(lambda extra: play(extra).holds)
     if more is None:
-        return "another device, or looser SLOs: four times the fleet does not pass"
+        return "another device type, or looser SLOs: four times the fleet does not pass"
     devices = more * scenario.pool.reserves.devices_per_replica
     return f"{counted(more, 'more replica')} behind the router, {counted(devices, 'device')}"
 
