@@ -60,7 +60,7 @@ def test_a_rule_that_names_fewer_replicas_than_the_line_says_why() -> None:
     """Nine stand on two nodes of eight; only from seventeen on, on three, does one node hold less than the reserve."""
     found = patched(9, Maintenance(), per_node=8)
     assert (found.line.replicas, found.drained_replicas) == (8, 6)
-    assert found.line.rule == "1 of 3 nodes at once, 6 replicas; with fewer, fewer nodes would hold more each"
+    assert found.line.rule == "1 of 3 nodes at once, 6 replicas; on fewer nodes, each would hold more replicas"
     assert patched(1, Maintenance(), per_node=1).line.rule == "1 of 2 nodes at once, 1 replica"
 
 

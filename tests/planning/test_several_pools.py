@@ -68,7 +68,7 @@ def test_a_figure_of_one_pool_is_found_by_its_pool(plan: Plan) -> None:
     [
         ("name: large, ", "", "pools.1.name = None: is missing"),
         ("name: large", "name: small", "is named twice"),
-        (", pool: large", "", "is missing, and there are several pools"),
+        (", pool: large", "", "is missing, but there are several pools"),
         ("pool: large", "pool: larg", "large"),
         ("pools:", "pool: {model: llama-3.1-8b, device: h100-sxm}\npools:", "is given beside pool"),
     ],

@@ -165,9 +165,9 @@ def test_the_decision_stands_above_everything_and_the_last_line_names_what_is_le
     lines = lines_of(found)
     assert lines[0].endswith(found.verdict.value)
     assert found.as_of.isoformat() in lines[0]
-    assert "not built" not in lines[-1], "every stage is there"
+    assert "Not built" not in lines[-1], "every stage is there"
     unfinished = lines_of(replace(found, not_built=("weather",)))
-    assert all(each in unfinished[-1] for each in ("weather", "not built"))
+    assert all(each in unfinished[-1] for each in ("weather", "Not built"))
     # The study's lines stand with the decision and below the money; without a study there are none.
     risk = next(each for each in lines if each.startswith("Risk "))
     assert f"{100 * number(found.risks[0].shortfall):.2g} %" in risk
@@ -178,7 +178,7 @@ def test_the_decision_stands_above_everything_and_the_last_line_names_what_is_le
     place = next(place for place, each in enumerate(lines_of(warned)) if "loss of a node violates" in each)
     assert place < next(place for place, each in enumerate(lines_of(warned)) if each.startswith("Traffic"))
     # A stage that exists is not said to be missing.
-    assert "not built" not in "\n".join(lines_of(replace(found, not_built=())))
+    assert "Not built" not in "\n".join(lines_of(replace(found, not_built=())))
 
 
 @pytest.mark.parametrize(("verdict", "verb"), [(Verdict.BUY, "Buy 14 machines"), (Verdict.HOLD, "Needed: 14 machines")])

@@ -77,7 +77,7 @@ def test_load_tests_are_fitted_where_they_are_used(memory: MemoryBudget, tmp_pat
 def test_load_tests_beside_a_calibration_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_bytes(to_json(vllm_run(1.0)))
-    with pytest.raises(InputError, match="fits to load tests already"):
+    with pytest.raises(InputError, match="already fits to load tests"):
         StepEvidence(
             calibrations=(evidence_of(calibration_document(), file="c.json"),),
             load_tests=((read_loadtest(file), SOURCE),),

@@ -259,5 +259,5 @@ def test_a_saved_validation_holds_for_the_replica_that_was_tested_and_for_no_oth
         assert "of another replica" in found.sentence
         assert f"{key} " in found.sentence
     saved.write_text(json.dumps({**document, "configuration": 3}))
-    with pytest.raises(InputError, match="no whole validation"):
+    with pytest.raises(InputError, match="not a complete validation"):
         validity(named)

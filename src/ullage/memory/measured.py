@@ -73,7 +73,7 @@ def _agreed(name: str, stated: float | None, logged: float | None) -> float | No
         raise InputError(
             field=name,
             value=stated,
-            problem=f"the log says {logged:g}, and its lines hold for that alone",
+            problem=f"the log says {logged:g}, and its lines only hold for that",
             fix="Leave the option out, or give a log of an engine started with it.",
         )
     return stated if stated is not None else logged
@@ -105,8 +105,8 @@ def check_same(reported: EngineMemory, stage: StageEstimate, device: Device, mod
     if abs(per_token - ours) > _SAME_TOKEN_FRACTION * ours:
         raise InputError(
             field="log",
-            value=f"{per_token:,.0f} KV bytes a token",
-            problem=f"{model.name} takes {ours:,.0f} on a device as asked: the log is of something else",
+            value=f"{per_token:,.0f} KV bytes per token",
+            problem=f"{model.name} takes {ours:,.0f} per device as configured: the log is of something else",
             fix="State the model, tp, pp and KV dtype that the log is of.",
         )
 

@@ -291,7 +291,7 @@ def _notes(case: ComparisonCase, found: SearchResult) -> tuple[str, ...]:
     )
     other = "other draws of the demand model, held out from the choice"
     return (
-        f"The rule was chosen on {chosen}; rules are simulated on {days}: {other}. Starts count as supply and are paid.",
+        f"The rule was chosen on {chosen}; rules are simulated on {days}: {other}. Starts count as supply.",
         f"Cost of the search is replica-hours and those of warm levels.{fixed}{asleep}",
         "A new replica's prefix cache is assumed as warm as the others'; its first misses are not simulated.",
     )

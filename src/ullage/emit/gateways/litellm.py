@@ -29,7 +29,7 @@ def config(plan: EmitPlan) -> dict[str, Any]:
         "model_list": [_model(pool) for pool in plan.pools],
         "router_settings": {
             "optional_pre_call_checks": ["enforce_model_rate_limits"],
-            "num_retries": Reasoned(value=0, why="clients retry: a gateway that does it too multiplies an overload"),
+            "num_retries": Reasoned(value=0, why="clients retry: a gateway that also retries multiplies an overload"),
             "retry_after": retry.noted("limit.retry_after_s"),
         },
         "general_settings": {

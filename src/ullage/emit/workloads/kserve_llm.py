@@ -26,7 +26,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         raise InputError(
             field="target",
             value="kserve-llm",
-            problem=f"{pool.pool} runs {pool.choice.engine}, and an LLMInferenceService starts vLLM",
+            problem=f"{pool.pool} runs {pool.choice.engine}, but an LLMInferenceService starts vLLM",
             fix="Take target kserve, leaderworkerset or deployment.",
         )
     head = plan.head(

@@ -16,13 +16,11 @@ def leaderworkerset_files(plan: EmitPlan) -> list[EmittedFile]:
 
 
 def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
-    scaled = ["replicas is left to the autoscaler that was emitted beside this file."] if pool.is_autoscaled else []
+    scaled = ["replicas is left to the autoscaler emitted with this file."] if pool.is_autoscaled else []
     head = plan.head(
-        "leaderworkerset.x-k8s.io/v1. One group of pods is one replica; a pod that is lost ends its group, which "
-        "starts "
-        "anew as a whole.",
+        "leaderworkerset.x-k8s.io/v1. One group of pods is one replica; losing a pod restarts its whole group.",
         *(
-            ["Leader and workers are started alike: give emit.workloads args what your engine needs to find its peers."]
+            ["Leader and workers start alike: give emit.workloads args what your engine needs to find its peers."]
             if len(pool.parts) > 1
             else []
         ),

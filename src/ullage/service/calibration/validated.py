@@ -60,7 +60,7 @@ def validation_evidence(document: Mapping[str, Any], *, file: str) -> Validation
             configuration=dict(document["configuration"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(field=file, value=str(error), problem="is no whole validation", fix=fix) from None
+        raise InputError(field=file, value=str(error), problem="is not a complete validation", fix=fix) from None
 
 
 def pool_validity(pool: str, memory: MemoryBudget, kept: Sequence[ValidationEvidence]) -> PoolValidity:

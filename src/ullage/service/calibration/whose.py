@@ -67,7 +67,9 @@ def _of_subject(file: str, subject: LoadTestSubject, replica: ReplicaUnderTest) 
 
 def _anomaly(name: str, file: str, said: str, own: str) -> EvidenceAnomaly:
     return EvidenceAnomaly(
-        name=name, sentence=f"{file} {said}, and the replica is {own}: it is evidence of something else.", refuses=True
+        name=name,
+        sentence=f"{file} {said}, but the replica is {own}: it is evidence for another configuration.",
+        refuses=True,
     )
 
 
