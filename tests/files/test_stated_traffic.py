@@ -120,7 +120,7 @@ def test_a_saved_profile_plans_like_its_trace(tmp_path: Path) -> None:
     [
         ("columns: {}", ", rate: 4 req/s, prompt: {p50: 100, p95: 50}", "is less than a lower percentile"),
         ("columns: {}", ", rate: 4 req/s, prompt: {mean: 100}", "is not a percentile"),
-        ("columns: {}", ", rate: 4 req/s, prompt: {median: 100, p50: 100}", "states one percentile a second time"),
+        ("columns: {}", ", rate: 4 req/s, prompt: {median: 100, p50: 100}", "states the same percentile twice"),
         ("columns: {}", ", rate: 4 req/s, prompt: {}", "is empty"),
         ("columns: {}", ", rate: 4 req/s, peak_hour: often", "is not a ratio"),
         ("columns: {}", ", rate: 4 req/s, weekly_growth: much", "is not a share"),

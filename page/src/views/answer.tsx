@@ -66,7 +66,7 @@ function Tiles() {
     <dl class="tiles">
       {summary.per_success && (
         <div>
-          <dt>A success costs</dt>
+          <dt>Cost per success</dt>
           <dd>
             <Fig of={summary.per_success} text={`${brief(worth(summary.per_success))} USD`} />
           </dd>
@@ -76,7 +76,7 @@ function Tiles() {
         <div key={each.pool}>
           <dt>Risk of a shortfall{summary.risks.length > 1 ? `, ${each.pool}` : ""}</dt>
           <dd>
-            <Fig of={each.shortfall} /> <small>of busiest hours; <Fig of={each.chosen} /> was chosen</small>
+            <Fig of={each.shortfall} /> <small>of busiest hours; target <Fig of={each.chosen} /></small>
           </dd>
         </div>
       ))}
@@ -113,7 +113,7 @@ function Tiles() {
             <small>
               if ordered today: <Fig of={each.devices} />
               {each.region && ` in ${each.region}`}
-              {each.is_late && ", after the end of the plan"}
+              {each.is_late && ", after the plan ends"}
             </small>
           </dd>
         </div>
@@ -180,7 +180,7 @@ function MoneyBridge({ pool }: { pool: PoolAnswer }) {
   return (
     <Chart
       title={priced ? (several ? `From the nominal fleet${of} to its devices, USD a month` : "From the nominal fleet to the month's bill") : `From the nominal fleet${of} to all its replicas`}
-      caption="Every reserve is a line of its own: blue is the load, orange what is not known well enough, green what must not fail."
+      caption="Every reserve is a line of its own: blue is the load, orange is uncertainty, green is reserve."
     >
       <Waterfall rows={rows} label={`Bridge to ${priced ? "money" : "replicas"}${of}: ${rows.map((each) => `${each.label} ${each.shown}`).join(", ")}`} />
     </Chart>
@@ -212,12 +212,12 @@ function CostRange() {
       },
     ];
   });
-  if (!rows.length) return <Nothing>The cost has no range here: the study of the risk was left out, or nothing is priced.</Nothing>;
+  if (!rows.length) return <Nothing>No cost range: the risk study was skipped, or nothing is priced.</Nothing>;
   const total = plan.summary.total_usd;
   return (
     <Chart
       title="Cost of the fleet that turns out to be needed, USD a month"
-      caption="What the busiest hour turns out to need, at 10, 50 and 90 % of all draws. This plan buys more to be sure, reserves included."
+      caption="What the busiest hour needs, at p10, p50 and p90 of all draws. This plan buys more, to cover the risk, reserves included."
     >
       <Spans
         rows={rows}

@@ -10,7 +10,7 @@ export function FleetView() {
   const { plan } = useTold();
   const several = plan.pools.length > 1;
   return (
-    <View id="fleet" question="Where do the replicas stand, and which of them are reserve?">
+    <View id="fleet" question="Where do the replicas run, and which of them are reserve?">
       {plan.pools.map((pool) => {
         const of = several ? pool.name : "";
         const zones = plan.series(pool.name)?.zones ?? [];
@@ -20,10 +20,10 @@ export function FleetView() {
             {several && <h3>{pool.name}</h3>}
             <Sentence>
               Of <Fig of={pool.machines.replicas} /> the planned load needs <Named name="fleet.replicas" pool={of} />, and{" "}
-              <Named name="reserve.replicas" pool={of} /> are reserve; they stand on <Fig of={pool.machines.nodes} />
+              <Named name="reserve.replicas" pool={of} /> are reserve; they run on <Fig of={pool.machines.nodes} />
               {zones.length > 0 && ` in ${counted(zones.length, "zone")}`}.
             </Sentence>
-            <Chart title="Replicas by what they are there for" caption="Reserves that overlap are bought once: the largest stands for all.">
+            <Chart title="Replicas by purpose" caption="Overlapping reserves are bought once: the largest covers the others.">
               <Stacked
                 label={`Replicas: ${rows.map((each) => `${each.name} ${brief(worth(each.amount))}`).join(", ")}`}
                 bars={[
