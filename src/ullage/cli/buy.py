@@ -33,11 +33,11 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Say how to buy a plan's nodes: for a term, by the hour, on spot; what that saves, and what it may lose.
+    """Choose how to buy a plan's nodes: committed, on demand, spot; savings and regret.
 
-    Futures of demand are drawn month by month, and an integer program finds the mix of least expected cost. Beside it
-    stand all on demand, all committed and a fixed 70 %, and what each loses if demand or list prices come out
-    otherwise. Commitments that run already are prices.held, classes that may be interrupted prices.spot_classes.
+    Futures of demand are drawn month by month, and an integer program finds the mix of least expected cost. It is
+    compared with all on demand, all committed and a fixed 70 %, also where demand or list prices turn out
+    differently. Existing commitments are prices.held, classes that may be interrupted prices.spot_classes.
     """
     from ullage import verbs
     from ullage.verbs.answer import Refusal

@@ -119,8 +119,8 @@ def command(
     """Bill a plan: every line of a month, what a success costs, and who caused it.
 
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
-    to every line, to the cent. With --quarter or --year months to come are billed over many futures: P10, P50, P90, why
-    they differ from today's bill, and beside them months that a ledger keeps bills of.
+    to every line, to the cent. With --quarter or --year future months are billed over many draws: P10, P50, P90, why
+    they differ from today's bill, and the past months whose bills are in a ledger.
     """
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole

@@ -54,7 +54,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Write a plan as the files that a cluster, a gateway and a monitoring stack take, each number with its reason.
+    """Write a plan as files for a cluster, a gateway and a monitoring stack, each number with its reason.
 
     Names and labels come from the plan file's emit section. All files are written, or none. With --diff a patch is
     printed and nothing is written.

@@ -51,7 +51,7 @@ def command(
 ) -> int:
     """Compare a plan's replica before and after a change of engine, flags, driver or quantisation; for CI.
 
-    The exit code is 3 where it is slower by more than the tolerance and not by luck, 5 where the tests are too coarse
+    The exit code is 3 where it is significantly slower than the tolerance allows, 5 where the tests are too coarse
     to tell, and 0 otherwise.
     """
     from ullage import verbs

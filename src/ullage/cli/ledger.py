@@ -39,9 +39,9 @@ def command(
     json: AsJson = False,
     no_color: NoColor = False,
 ) -> int:
-    """What was kept by --keep, in order of time; nothing in a ledger is ever changed.
+    """List what --keep stored, in order of time; nothing in a ledger is ever changed.
 
-    diff compares two plans. export writes entries as lines of JSON and import takes them over, each held to its digest.
+    diff compares two plans. export writes entries as lines of JSON and import adds them, each checked by its digest.
     verify recomputes every digest; its exit code is 3 where an entry is damaged. prune removes the bodies that a rule
     does not keep, and leaves their lines.
     """

@@ -90,10 +90,10 @@ def command(
     as_of: AsOf = None,
     no_color: NoColor = False,
 ) -> int:
-    """Budget the memory of a device: does a model fit, and how much fits beside it.
+    """Budget the memory of a device: does a model fit, and how much KV cache is left.
 
     Every line carries its evidence. A log of the engine replaces estimates line by line. What does not fit is
-    refused (exit 3), with changes that were worked out to fit.
+    refused (exit 3), with changes that would make it fit.
     """
     from ullage import verbs
     from ullage.load.typed import parse_adapters, parse_bytes, parse_share, parse_tokens

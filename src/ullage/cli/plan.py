@@ -61,8 +61,8 @@ def command(
 ) -> int:
     """Plan a fleet: what to buy, why, what it costs and what it survives, on one screen.
 
-    With --set or --traffic the plan is made twice, and printed with both answers side by side. The screen
-    says in its last lines where to read on. --section and --all print what it was made from.
+    With --set or --traffic the plan is made twice, and printed with both answers side by side. The last
+    line of the screen names the options with more detail: --section and --all print what it was made from.
     """
     from ullage import verbs
     from ullage.report.plan.page import check_sections

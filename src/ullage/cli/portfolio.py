@@ -34,8 +34,8 @@ def command(
 ) -> int:
     """Place many services under shared quotas, nodes, a budget and commitments.
 
-    It says where every pool stands, what is given up first where not all fits, by the cost of a request that is not
-    served, and who moves where when a region is lost. Sizes are first looks unless they are marked decided.
+    It shows where every pool runs, what is dropped first where not all fits, by the cost of a request that is not
+    served, and what moves where when a region is lost. Sizes are estimates unless they are marked decided.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

@@ -54,10 +54,10 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Hold a kept plan against production: scorecard, error by cause, assumptions, SLOs, forecast, and what to change.
+    """Compare a stored plan with production: scorecard, error by cause, assumptions, SLOs, forecast, what to change.
 
     The exit code is 3 where the plan is past its tolerances: more than one replica off, a forecast error beyond 30 %,
-    an hour that surely violated an SLO, or an out-of-memory kill. Nothing is changed; --apply writes a diff to review.
+    an hour that certainly violated an SLO, or an out-of-memory kill. Nothing is changed; --apply writes a diff.
     """
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole

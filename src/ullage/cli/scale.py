@@ -29,10 +29,10 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Try scaling rules on the plan's traffic: the one that runs, ours, common ones, a fixed fleet and a clairvoyant.
+    """Compare scaling rules on the plan's traffic: yours, ours, common ones, a fixed fleet and a clairvoyant.
 
     Each with attainment, replica-hours, lag, thrash and why requests violated an SLO; bursts that no rule absorbs; and
-    what becomes of our rule when ramps, starts, metrics or capacity are worse than planned.
+    how our rule copes when ramps, starts, metrics or capacity are worse than planned.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

@@ -45,7 +45,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Play a scaling rule on production's own traffic, beside what the live autoscaler did.
+    """Replay a scaling rule on production traffic, beside what the live autoscaler did.
 
     Replica-hours, SLO violations predicted for both, and when and why they differ. Without --rules it is the rule that
     the plan proposes.

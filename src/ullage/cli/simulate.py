@@ -166,7 +166,7 @@ def command(
     zone: Zone = "",
     json: AsJson = False, as_of: AsOf = None, seed: Seed = 0, quiet: Quiet = False, no_color: NoColor = False,
 ) -> int:  # fmt: skip
-    """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
+    """Simulate a trace, a plan's traffic or a synthetic load on replicas: latency, outcomes, queues.
 
     One run, until every request has ended, on named replicas or the plan's. Exit 3 where one does not fit its device.
     """

@@ -138,7 +138,7 @@ def _hpa_metric(entry: Any, where: str, served: Mapping[str, str]) -> tuple[HpaM
         return HpaMetric(kind=MetricKind.PODS, target_value=max(1, round(1000 * average))), _each(query), name
     if kind not in ("External", "Object"):
         raise InputError(
-            field=f"{where}.type", value=kind, problem="is no type of metric", fix="Give External, Pods or Resource."
+            field=f"{where}.type", value=kind, problem="is not a metric type", fix="Give External, Pods or Resource."
         )
     is_value = walked(aim, "averageValue") is None
     field = "value" if is_value else "averageValue"

@@ -130,7 +130,7 @@ def _point(fields: Fields, place: int) -> Point:
             model=fields.text("model"),
             engine=fields.text("backend"),
             dataset=fields.text("dataset_name"),
-            notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted a step",),
+            notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted per step",),
         ),
         load=load_of(fields),
         duration_s=duration_s,

@@ -411,7 +411,7 @@ def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:
         Anomaly(
             kind=AnomalyKind.ROWS_REPAIRED,
             weight=Severity.NOTE,
-            sentence=f"{each.rows:,} of {counts.read_rows:,} rows were mended: {each.reason}.",
+            sentence=f"{each.rows:,} of {counts.read_rows:,} rows were repaired: {each.reason}.",
             share_fraction=each.rows / counts.read_rows,
             touches=("lengths",),
         )

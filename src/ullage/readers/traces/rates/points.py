@@ -173,7 +173,7 @@ def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse
     raise InputError(
         field=f"{files[0].name}: time",
         value=middle,
-        problem="is no calendar time of this century, and rates over time need one",
+        problem="is not a calendar time of this century, which rates over time need",
         fix="Give times as text, or in seconds or milliseconds since 1970.",
     )
 
@@ -191,7 +191,7 @@ def _width_s(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> float:
         raise InputError(
             field="trace",
             value=files[0].name,
-            problem="has one point in time, and does not say how long it stands for",
+            problem="has one point in time, and its duration is not stated",
             fix="Export at least two points.",
         )
     if width_s < 1.0:
