@@ -190,7 +190,7 @@ def test_what_is_settled_shrinks_with_the_band() -> None:
     assert "within a factor of about 1.1" in wide
     assert "about 10 of them are saved" in wide
     narrow = " ".join(yaml.safe_load(made({"margin.evidence_ratio": 1.05})["yaml"])["settles"])
-    assert "known to a factor of 1.05 already" in narrow
+    assert "already known within a factor of 1.05" in narrow
     assert "are saved" not in narrow
 
 

@@ -73,7 +73,7 @@ def test_a_model_with_experts_says_how_much_of_it_a_token_passes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, sparse, _ = ending(capsys, "qwen3-30b-a3b", "--device", "h200", "--no-color")
-    assert "30.5 billion parameters, 3.3 active per token" in sparse
+    assert "30.5 billion parameters, 3.35 active per token" in sparse
     assert "active per token" not in ending(capsys, "llama-3.1-8b", "--device", "h100", "--no-color")[1]
 
 
