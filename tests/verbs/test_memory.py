@@ -107,7 +107,7 @@ def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFi
         (("llama-3.1-8b", "--device", "h100", "--concurrency", "0"), "concurrency = 0"),
         (("llama-3.1-8b", "--device", "h100", "--kv-dtype", "fp7"), "KV dtype"),
         (("llama-3.1-8b", "--device", "h100", "--adapters", "8"), "SLOTS:RANK"),
-        (("llama-3.1-8b", "--device", "h100", "--mig", "3g.50gb"), "is no slice of h100-sxm"),
+        (("llama-3.1-8b", "--device", "h100", "--mig", "3g.50gb"), "is not a slice of h100-sxm"),
         (("llama-3.1-8b", "--device", "h100", "--explain", "memory.kv_token"), "memory.kv_tokens"),
         (("llama-3.1-8b", "--device", "h100", "--engine-log", "absent.log"), "cannot be read"),
     ],
