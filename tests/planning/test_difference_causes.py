@@ -194,7 +194,7 @@ def test_two_real_plans_of_other_traffic_price_and_seed(tmp_path: Path) -> None:
     assert causes["demand"].because == ("chat.mean_rate",)
     assert any("price" in each for each in causes["price of a device"].because)
     assert all(SEED not in each.because for each in found.causes if each.name != SEED), "its part is its own"
-    assert "What moved fleet and bill" in to_markdown(difference_page(found))
+    assert "What changed the fleet and the bill" in to_markdown(difference_page(found))
 
 
 def test_a_difference_carries_its_causes() -> None:

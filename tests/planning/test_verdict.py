@@ -72,7 +72,7 @@ def test_what_runs_is_held_only_where_the_file_says_so_and_it_is_enough() -> Non
     assert plan.verdict is Verdict.TEST_FIRST
     assert running(plan, needed).verdict is Verdict.HOLD
     assert running(plan, needed - 1).verdict is Verdict.TEST_FIRST
-    # Nothing is ordered and nothing bought back where what runs is enough.
+    # Nothing is ordered and nothing saved where what runs is enough.
     held = answer(running(plan, needed))
     assert held.orders == ()
     assert held.next_step.saves_replicas is None

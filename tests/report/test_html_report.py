@@ -158,7 +158,7 @@ def test_answers_of_other_verbs_and_other_services_are_refused(stored: Path, tmp
     with pytest.raises(InputError, match="is not an answer of ullage drill"):
         verbs.report(stored, drills=file)
     file.write_text(json.dumps(drilled("another")))
-    with pytest.raises(InputError, match="of another service"):
+    with pytest.raises(InputError, match="to another service"):
         verbs.report(stored, drills=file)
     file.write_text("[")
     with pytest.raises(InputError):

@@ -126,7 +126,7 @@ function Bursts({ of }: { of: string }) {
 
 const GUARDED = "limits and retry budget";
 
-/** One burst played to the end: what came of those who came, and who waited, with and without limits. */
+/** One simulated burst: how requests ended, and how many waited, with and without limits. */
 function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
   const { plan } = useTold();
   const guarded = replays.find((each) => each.protection === GUARDED);
@@ -150,7 +150,7 @@ function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
         retry budget <Named name="replay.budgeted_success_fraction" pool={of} /> of those who come in it are served in time, and
         the pool {back(guarded, "replay.budgeted_back_s")}; without limits{" "}
         <Named name="replay.bare_success_fraction" pool={of} /> are, and it {back(bare, "replay.bare_back_s")}, because clients ask
-        again for what came too late. Without limits it recovers from such a burst up to{" "}
+        again for late answers. Without limits it recovers from such a burst up to{" "}
         <Named name="retry.recovers_bare_rps" pool={of} />, with limits and budget up to{" "}
         <Named name="retry.recovers_budgeted_rps" pool={of} />; <Fig of={plan.figure("demand.planning_rate", of)} /> are planned.
       </p>

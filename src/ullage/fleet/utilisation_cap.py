@@ -34,7 +34,7 @@ class UtilisationCaps:
 
 @dataclass(frozen=True, kw_only=True)
 class CappedFleet:
-    """What the caps are held against: loads as shares of the planning rate, and what a loss takes."""
+    """What the caps are compared with: loads as shares of the planning rate, and what a loss takes."""
 
     steady: Figure
     serving_replicas: int

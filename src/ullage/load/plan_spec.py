@@ -175,7 +175,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
 
 
 def _following(scaling: ScalingSettings, given: ReserveSettings) -> ReserveSettings:
-    """Where machines are given back the fleet follows demand, unless the file says that it does not."""
+    """Where machines are released the fleet follows demand, unless the file says that it does not."""
     if not scaling.releases_machines or given.warm.follows is not FOLLOWS:
         return given
     follows = replace(scaling.machines, name=FOLLOWS.name, value="demand")

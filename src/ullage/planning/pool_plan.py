@@ -88,7 +88,7 @@ NO_TOOLS = NotGiven(
 
 @dataclass(frozen=True, kw_only=True)
 class PoolTraffic:
-    """A pool's demand at the point that is planned for, and at even odds: the margin for demand lies between them."""
+    """A pool's demand at the point that is planned for, and at the median: the margin for demand lies between them."""
 
     point: PlanningPoint
     demand: Demand

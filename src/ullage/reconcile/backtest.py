@@ -1,7 +1,7 @@
 """Past weeks replayed as if planned then: how often short, how much idle, and what another risk would have cost.
 
 At each origin the demand observed until then is forecast over a period, the busiest hour is taken at the percentile,
-and as many replicas as carry it are held until the next origin. Held against the demand that then came, an hour is
+and as many replicas as carry it are held until the next origin. Compared with the demand that followed, an hour is
 short where it asks for more than they carry. Nothing that was not known at an origin enters the plan of it.
 """
 

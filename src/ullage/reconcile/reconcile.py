@@ -120,7 +120,7 @@ def reconcile(
     record: Iterable[tuple[float, bool]] = (),
     tolerances: Tolerances = Tolerances(),  # noqa: B008 - frozen
 ) -> Reconciliation:
-    """Hold a plan against a stretch of production. `record` is what earlier reconciliations said of stated risks."""
+    """Compare a plan with a period of production. `record` is what earlier reconciliations said of stated risks."""
     if seen.total(ObservedQuantity.ARRIVALS) is None:
         raise InputError(
             field="observation",

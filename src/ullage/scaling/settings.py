@@ -106,7 +106,7 @@ class ScalingSettings:
 
     @property
     def releases_machines(self) -> bool:
-        """Whether machines that a rule empties are given back, so that the bill follows it."""
+        """Whether machines that a rule empties are released, so that the bill follows it."""
         return self.machines.value == "released"
 
     @property

@@ -28,7 +28,7 @@ _STORED_FIX = "Give the file that ullage plan --json wrote for this plan file."
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Emitted(VerbAnswer):
-    """Files made from a plan. `compared` is the folder that they were held against, and `drift` what differs there."""
+    """Files made from a plan. `compared` is the folder that they were compared with, and `drift` what differs there."""
 
     service: str
     as_of: datetime.date

@@ -163,7 +163,7 @@ def keep_plan(
 
 
 def plan_body(plan: Plan, source: PlanSource, changes: Changes) -> EntryBody:
-    """A plan as it is kept: the document, the plan file as it was read, and what production is to be held against."""
+    """A plan as it is kept: the document, the plan file as it was read, and what production is to be compared with."""
     from importlib import import_module
 
     from ullage.ledger.body import EntryBody, EntryKind

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReconcileAnswer(VerbAnswer):
-    """A plan held against production, and what its file should say from now on.
+    """A plan compared with production, and what its file should say from now on.
 
     `calibration` is what `ullage calibrate` would have written, had it been fitted to production as the refit is.
     """
@@ -64,7 +64,7 @@ class ReconcileAnswer(VerbAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPlan:
-    """A plan that can be held against production: its name in the ledger, what it expects, what it was made from.
+    """A plan that can be compared with production: its name in the ledger, what it expects, what it was made from.
 
     `file` is where it lies, where it is a file: paths in it are of its folder, and else of the working folder.
     """
@@ -97,7 +97,7 @@ def reconcile(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> ReconcileAnswer:
-    """Hold a plan against production between two times: an entry of the ledger, or a plan file, which is planned now.
+    """Compare a plan with production between two times: an entry of the ledger, or a plan file, which is planned now.
 
     Production is a Prometheus server, or files of its answers to range queries. `keep` keeps the observation, the
     scores and the reconciliation in the ledger, so that the next ones know of them. `backtest` replays what was

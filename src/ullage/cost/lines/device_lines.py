@@ -154,7 +154,7 @@ def compute_usage(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
 
 
 def idle_hours(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
-    """Of a fleet that gives machines back: device-hours by use that no load needed."""
+    """Of a fleet that releases machines: device-hours by use that no load needed."""
     lines = []
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)

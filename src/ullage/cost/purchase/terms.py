@@ -177,7 +177,7 @@ def _usual_terms(by_hour: Instrument) -> Iterator[Instrument]:
 
 
 def _owned(offer: Offer, node_devices: int, after_months: int) -> Instrument:
-    """Worn out over its life: a term as long, of which no part can be given back."""
+    """Worn out over its life: a term as long, of which no part can be returned."""
     assert isinstance(offer.price, OwnedHardware)
     months = max(1, round(number(offer.price.life) / 3600.0 / HOURS_PER_MONTH))
     return replace(

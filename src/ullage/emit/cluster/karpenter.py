@@ -1,4 +1,4 @@
-"""A NodePool of Karpenter: as many devices as the plan's machines have, given back when they are empty."""
+"""A NodePool of Karpenter: as many devices as the plan's machines have, released when they are empty."""
 
 from __future__ import annotations
 

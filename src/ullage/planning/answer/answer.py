@@ -392,7 +392,7 @@ def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
 
 
 def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: datetime.date) -> Iterator[DeviceOrder]:
-    """Devices by kind, and the day they are there if asked for today, by the slowest way of buying.
+    """Devices by kind, and the day they are available if ordered today, by the slowest way of buying.
 
     The busiest hour may come in the first week: no part of the fleet can wait for the end of the horizon.
     """

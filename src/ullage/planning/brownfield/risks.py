@@ -212,7 +212,7 @@ def _share(text: str, replicas: int) -> float | None:
 
 
 def _same_device(label: str, pool: PoolPlan) -> bool:
-    """By the catalogue's aliases; a label that is not among them is not held against the plan."""
+    """By the catalogue's aliases; a label that is not among them is not compared with the plan."""
     try:
         return find_device(label).name == pool.spec.device.name
     except InputError:

@@ -111,7 +111,7 @@ class _Reasons:
 
     @property
     def is_released(self) -> bool:
-        """Whether one of the plans gives machines back, so that a device is not paid in every hour."""
+        """Whether one of the plans releases machines, so that a device is not paid in every hour."""
         found = (each.inputs.get("scaling.machines") for each in self._records)
         return any(each is not None and each.value == "released" for each in found)
 

@@ -43,7 +43,7 @@ class StepProfile:
 class StepEvidence:
     """What was measured of a pool's steps. `source` says where the load tests are from, and of which day.
 
-    `validations` are those that were kept: they move no step, and say whether the plan was held against a test.
+    `validations` are those that were kept: they move no step, and say whether the plan was compared with a test.
     `cached_fraction`, `replicas` and `timeout_s` are what the user states of the load tests (repeats.py), `accepted`
     the anomalies that are known and accepted by name.
     """

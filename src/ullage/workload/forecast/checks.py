@@ -1,4 +1,4 @@
-"""What a forecast is held against before its planning rate is called anything, and what its reader should know."""
+"""What a forecast is checked against before its planning rate is called anything, and what its reader should know."""
 
 from __future__ import annotations
 
