@@ -164,7 +164,7 @@ def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
         "max_num_tokens": "--max_num_tokens",
     }
     cannot = (
-        ["trtllm-serve takes no priorities of requests: classes are told apart at the gateway alone."]
+        ["trtllm-serve takes no priorities of requests: classes are only separated at the gateway."]
         if pool.has_priorities
         else []
     )

@@ -69,7 +69,7 @@ TARGETS: Mapping[str, EmitTarget] = {
     "pdb": EmitTarget(gives="a PodDisruptionBudget", files=disruption_budget_files),
     "prometheus": EmitTarget(gives="recording and alerting rules", files=prometheus_files),
     "prometheus-operator": EmitTarget(gives="the same as a PrometheusRule", files=prometheus_operator_files),
-    "grafana": EmitTarget(gives="a dashboard, planned beside observed", files=grafana_files),
+    "grafana": EmitTarget(gives="a dashboard, planned and observed", files=grafana_files),
     "openslo": EmitTarget(gives="service levels in OpenSLO", files=openslo_files),
     "envoy-gateway": EmitTarget(gives="rates, queues and timeouts of Envoy Gateway", files=envoy_gateway_files),
     "envoy-ai-gateway": EmitTarget(gives="token limits of Envoy AI Gateway", files=envoy_ai_gateway_files),

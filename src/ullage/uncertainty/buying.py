@@ -249,7 +249,7 @@ def _standing_notes(choice: BuyingChoice) -> tuple[str, ...]:
     )
     spread = (
         "Up-front payments are spread over the term without interest. What is left of a term, or of a machine of one's "
-        "own, after the last month is taken to be worth its price."
+        "own, after the last month is assumed to be worth its price."
     )
     return (follows, spread)
 

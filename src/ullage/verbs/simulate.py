@@ -138,7 +138,7 @@ class Simulated(VerbAnswer):
         if not self.served.is_keeping_up:
             share = self.served.drift.growth_fraction
             found.append(
-                f"The backlog was still growing when the last request came ({share:.0%} of what arrived stayed "
+                f"The backlog was still growing when the last request arrived ({share:.0%} of what arrived stayed "
                 "behind): this load is not sustained, and a longer run would show longer waits."
             )
         hits = self.served.hits

@@ -54,8 +54,9 @@ def _criteria(plan: EmitPlan, pool: EmitPool, sent: list[SentTest]) -> EmittedFi
         "this folder, low load first; then compare their results with the plan: ullage validate "
         f"{RESULTS}/* --plan PLAN.",
         "Each request's class is in the .csv next to its trace, row by row; load tools report all classes together.",
-        "Each class has one chain of shared prefixes, so that running requests share KV that production's sessions "
-        "would hold apart: hits are the plan's, KV use is lower.",
+        "Each class has one chain of shared prefixes, so running requests share KV that production's sessions would "
+        "not: "
+        "hits are the plan's, KV use is lower.",
     )
     tree: dict[str, Any] = {
         "pool": pool.pool,

@@ -158,7 +158,7 @@ REPLAY_TOOLS = (
         lost=(
             (
                 "Arrivals and prefixes are the plan's. Its client ignores stated prompt lengths and makes about "
-                f"{SGLANG_BLOCK_TOKENS} tokens of every block, so that prompts are rounded to that, in a file of their "
+                f"{SGLANG_BLOCK_TOKENS} tokens of every block, so prompts are rounded to that, in a file of their "
                 "own; the chat template's tokens come on top."
             ),
             "Its report does not separate classes.",
@@ -260,7 +260,8 @@ def inference_perf(plan: EmitPlan, pool: EmitPool, sent: Sequence[SentTest]) -> 
     }
     head = plan.head(
         "Run it with: inference-perf --config_file FILE, once base_url is the address of one replica.",
-        "What is lost: bursts (arrivals are Poisson), joint lengths (prompts and answers are drawn apart, log-normal "
+        "What is lost: bursts (arrivals are Poisson), joint lengths (prompts and answers are drawn independently, "
+        "log-normal "
         "with the plan's mean, deviation and ends), and the spread of prefixes (every request shares one of mean "
         "length, so that the share of cached tokens is the plan's on average).",
     )

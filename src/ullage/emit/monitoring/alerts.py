@@ -176,7 +176,7 @@ def _quota(pool: EmitPool) -> Made:
     if quotas:
         devices = sum(float(each.value) for each in regions or quotas)
         expr = f"{used} / {literal(devices)} > {literal(_QUOTA_SHARE)}"
-        why = f"of {devices:g} devices in all: " + ", ".join(each.why for each in regions or quotas)
+        why = f"of {devices:g} devices in total: " + ", ".join(each.why for each in regions or quotas)
     else:
         asked = f"namespace={json.dumps(pool.need('namespace'))}, resource={json.dumps(f'requests.{resource}')}"
         expr = (
@@ -184,7 +184,7 @@ def _quota(pool: EmitPool) -> Made:
             f'kube_resourcequota{{{asked}, type="hard"}}) '
             f"> {literal(_QUOTA_SHARE)}"
         )
-        why = "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota stands in"
+        why = "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota is used"
     return AlertRule(
         alert="UllageQuotaNearlyUsed",
         mode="quota",

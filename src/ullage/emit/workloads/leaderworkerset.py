@@ -41,7 +41,7 @@ def leaderworkerset(pool: EmitPool) -> dict[str, Any]:
         )
     labels = {**pool.settings.labels, **pool.need("selector")}
     size = Reasoned(
-        value=len(pool.parts), why=f"nodes of {pool.node_devices} devices that {pool.devices} devices stand on"
+        value=len(pool.parts), why=f"nodes of {pool.node_devices} devices that {pool.devices} devices run on"
     )
     template = {"metadata": {"labels": labels}, "spec": pod_spec(pool, leader, template_hash=False)}
     worker = workers[0] if workers else leader

@@ -49,7 +49,7 @@ class RetrySection(Section):
         ShareOrNone | None,
         Field(alias="budget"),
         Key(
-            means="The most retries a gateway lets through, of requests.",
+            means="The most retries a gateway admits, as a share of requests.",
             default=defaults.RETRY_BUDGET,
             moves="retry.budget_fraction",
         ),

@@ -55,7 +55,7 @@ class EvaluationSection(Section):
     suites_per_month: Annotated[Number, Key(means="Releases a month that run the whole suite.", moves=_JUDGED)] = 0.0
     items_per_suite: Annotated[Number, Key(means="Answers per suite.", moves=_JUDGED)] = 0.0
     provider: Annotated[
-        str, Key(means="Who sells the evaluating model's tokens.", default="whoever sells them", moves=_JUDGED)
+        str, Key(means="Who sells the evaluating model's tokens.", default="any provider", moves=_JUDGED)
     ] = ""
     model: Annotated[
         str, Key(means="The evaluating model.", default="the price of one `evaluation`", moves=_JUDGED)

@@ -101,7 +101,7 @@ class OwnDeviceSection(OwnPriceSection):
     purchase: Annotated[str, Key(means="on-demand, 1y-no-upfront, spot, ...", moves=_COMPUTE)] = (
         Purchase.ON_DEMAND.value
     )
-    region: Annotated[str, Key(means="Where it stands.", default="anywhere", moves=_COMPUTE)] = ""
+    region: Annotated[str, Key(means="Its region.", default="anywhere", moves=_COMPUTE)] = ""
     zone: Annotated[
         str,
         Key(
@@ -115,7 +115,7 @@ class OwnDeviceSection(OwnPriceSection):
         Key(
             means="The machine that is sold, by name.",
             default="not named",
-            still="It is a label: two prices of one device are told apart by it.",
+            still="It is a label that distinguishes two prices of one device.",
         ),
     ] = ""
     upfront: Annotated[MoneyText | None, Key(means="Paid once for the term.", default="nothing", moves=_COMPUTE)] = None
@@ -133,7 +133,7 @@ class OwnMachineSection(OwnPriceSection):
     devices: Annotated[Count, Key(means="Devices in the machine.", moves=_COMPUTE)]
     capex: Annotated[MoneyText, Key(means="The machine with its share of the fabric, installed.", moves=_COMPUTE)]
     power: Annotated[PowerText, Key(means="Mean power while serving.", moves=_COMPUTE)]
-    site: Annotated[str, Key(means="Where it stands; a region of the plan.", default="anywhere", moves=_COMPUTE)] = ""
+    site: Annotated[str, Key(means="A region of the plan.", default="anywhere", moves=_COMPUTE)] = ""
     life: Annotated[
         Duration | None,
         Range(least=DAY_S, most=50 * YEAR_S, dimension=DURATION),
@@ -253,7 +253,7 @@ class AnnouncedSection(Section):
 class PricesSection(Section):
     """Where prices come from, and how devices are bought."""
 
-    provider: Annotated[Names, Key(means="From whom.", default="whoever's list is cheapest", moves=_COMPUTE)] = ()
+    provider: Annotated[Names, Key(means="From whom.", default="the cheapest list", moves=_COMPUTE)] = ()
     region: Annotated[Names, Key(means="Where.", default="wherever it is cheapest", moves=_COMPUTE)] = ()
     purchase: Annotated[
         Mix | None,

@@ -190,7 +190,7 @@ def forgotten_memory(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE,
                 f"a memory fraction of {fraction} leaves {margin / 2**30:.2g} GiB of {memory.device_bytes / 2**30:.3g} "
-                "GiB beside workspace and graphs: the engine runs out of memory",
+                "GiB besides workspace and graphs: the engine runs out of memory",
                 "Lower memory_fraction.",
             )
         )

@@ -28,7 +28,7 @@ def memory_drill(scenario: PoolScenario) -> DrillResult:
     left_tokens = math.floor(memory.kv_tokens * (1.0 - taken_bytes / line_bytes))
     context, approved = memory.approved.context_tokens, memory.approved.sequences
     fits = max(0, left_tokens // context)
-    said = f"{100 * TAKEN_FRACTION:g} % of each device is taken: {max(0, left_tokens):,} KV tokens a replica, "
+    said = f"{100 * TAKEN_FRACTION:g} % of each device is taken: {max(0, left_tokens):,} KV tokens per replica, "
     said += f"of {memory.kv_tokens:,}; {fits} requests of {context:,} tokens fit, {approved} approved."
     if fits < approved:
         return _too_few(scenario, fits, said, (approved * context - left_tokens) / memory.kv_tokens * line_bytes)

@@ -90,7 +90,7 @@ def _blocks(text: str, file: str) -> Iterator[dict[str, Any]]:
             raise InputError(
                 field=file,
                 value=header.group().strip(" =\n"),
-                problem="has no closing line, so that the text is cut short",
+                problem="has no closing line, so the text is cut short",
                 fix="Copy the whole block, down to its line of equals signs.",
             )
         yield {**arguments, **_numbers(before), **_numbers(text[header.end() : end])}
