@@ -159,7 +159,7 @@ def _drivers(found: Answer) -> str:
         if value >= 0.005
     ]
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
-    return f"{of}{', '.join(said)} of {'cost' if worst.usd else 'replica'} variance" if said else ""
+    return f"{of}{'cost' if worst.usd else 'replica'} spread: {', '.join(said)}" if said else ""
 
 
 def _owned(owners: Sequence[str]) -> str:
