@@ -313,7 +313,7 @@ def test_a_fleet_or_pair_that_is_none_is_refused_before_the_work(
 def test_a_log_without_the_dimension_or_the_known_names_is_refused(plan_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("arrival_s,prompt_tokens,output_tokens,tenant\n0,10,10,acme\n1,10,10,acme\n")
-    with pytest.raises(InputError, match="does not say the product"):
+    with pytest.raises(InputError, match="has no product of requests"):
         verbs.cost(plan_file, by="product", usage=[log], as_of=AS_OF)
     with pytest.raises(InputError, match=r"no request of log\.csv has any of these names"):
         verbs.cost(plan_file, by="tenant", usage=[log], known=["globex"], as_of=AS_OF)

@@ -74,7 +74,7 @@ def test_a_dimension_that_no_row_has_is_refused() -> None:
     assert "class, product" in refused.value.fix
     with pytest.raises(InputError, match="has no tenant of requests"):
         log.check_says("product,tenant")
-    with pytest.raises(InputError, match="does not say the model"):
+    with pytest.raises(InputError, match="has no model of requests"):
         log.labels_of("model")
 
 

@@ -92,7 +92,7 @@ def test_bounds_of_an_autoscaler_are_held_against_the_plan(plan: Plan) -> None:
 
 def test_another_device_or_another_cut_is_another_replica(plan: Plan) -> None:
     assert any("is for h100-sxm" in each for each in stops(compared(plan, replace(POOL, device="NVIDIA-L40S"))))
-    assert any("another replica" in each for each in stops(compared(plan, replace(POOL, devices_per_replica=4))))
+    assert any("a different replica" in each for each in stops(compared(plan, replace(POOL, devices_per_replica=4))))
 
 
 def test_what_is_in_no_plan_keeps_its_devices(plan: Plan) -> None:
