@@ -159,7 +159,7 @@ bench-described: .venv/.dev ## requests made from the service's own description;
 	PYTHONPATH=tests $(BIN)/python -m bench.described $(ARGS)
 bench-peers: .venv/.dev ## the same question to other planners, each in an environment of its own; ARGS="--write" for the page
 	$(BIN)/python -m bench.peers $(ARGS)
-bench-memory: .venv/.dev ## KV capacity against the engines' own word
+bench-memory: .venv/.dev ## KV capacity compared with engine logs
 	$(BIN)/python bench/memory.py
 
 lock: ## pin the dependencies of pyproject.toml anew (needs uv)

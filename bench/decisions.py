@@ -4,8 +4,8 @@ A sweep is one configuration at several numbers of clients. A limit of TTFT and 
 and its worst load; the load that holds is the most clients at which both were kept. Planned is the most clients at
 which the estimate, made without the model's family, keeps both with every step slower by one ratio, as a plan slows
 them (`Replica.slowed`). The ratio leaves the chosen chance that sweeps of other families would have been planned too
-full; a device of a vendor that the fit does not know gets that of a new vendor. Too much is a plan that breaks its
-promise; the shortfall is what a plan leaves unused, all of it where no load keeps its limits.
+full; a device of a vendor that the fit does not know gets that of a new vendor. Too much is a plan that violates its
+SLO; the shortfall is what a plan leaves unused, all of it where no load keeps its limits.
 
     estimated                     nothing of the sweep is known
     one point, two points         its middle load; its lowest and its highest

@@ -1,4 +1,4 @@
-"""KV capacity against the engines' own word: `make bench-memory`.
+"""KV capacity compared with engine logs: `make bench-memory`.
 
 Each reference is something an engine printed about itself. Two questions are asked of each, and a naive estimate
 (sold memory x fraction - parameters, every layer keeping every token) is asked the second one as a baseline:
@@ -279,7 +279,7 @@ def _why(reference: Reference) -> str:
 def main() -> int:
     data = Path(__file__).resolve().parents[1].parent / "shared" / "data"
     references = [*REFERENCES, *(cpu_references(data) if data.is_dir() else ())]
-    print("| engine's own word | tokens | from its bytes | from nothing | error | naive error |")
+    print("| engine log | tokens | from its bytes | from nothing | error | naive error |")
     print("|---|---|---|---|---|---|")
     misses: list[str] = []
     for reference in references:

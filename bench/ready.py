@@ -1,9 +1,9 @@
-"""Time to ready: how the default of each phase follows from published start-ups, and how well it foretells them.
+"""Time to ready: how the default of each phase follows from published start-ups, and how well it predicts them.
 
     python bench/ready.py
 
 Needs the published data set beside the repository. Prints, for each phase, the fit and what `facts/startups`
-holds; then every logged start foretold by a fit that has not seen its host; then starts that others published.
+holds; then every logged start predicted by a fit that has not seen its host; then starts that others published.
 
 A start is a cell: host, model, engine, devices, cache. Repeats of a cell count once, by their median, and a host
 counts once per model: nine starts of one machine are one machine. The growth with devices is fitted within hosts,
@@ -313,12 +313,12 @@ def print_correlation(starts: Sequence[Start]) -> None:
         print(f"| {name} | {' | '.join(f'{each:.2f}' for each in row)} |")
 
 
-def foretell(seen: Sequence[Start], start: Start, *, rate_given: bool = False) -> tuple[float, float, float] | None:
+def predict(seen: Sequence[Start], start: Start, *, rate_given: bool = False) -> tuple[float, float, float] | None:
     """p10, p50, p90 of first line to ready, from starts that leave this one out; published phases stay in.
 
     As in the stage, boot, graphs and warm-up share one draw. A spread that nothing seen can tell stands at the
     widest that is known. `rate_given` says that the user knows what the storage gives. None where nothing is left
-    to foretell from, or the weights came from two places.
+    to predict from, or the weights came from two places.
     """
     names = [name for name in start.phases if name != "weights"]
     points = {name: phase_points(seen, start.engine, name) for name in names}
@@ -349,13 +349,13 @@ def foretell(seen: Sequence[Start], start: Start, *, rate_given: bool = False) -
 def print_held_out(
     starts: Sequence[Start], title: str, leave: Callable[[Start, Start], bool], *, rate_given: bool = False
 ) -> None:
-    print(f"\nForetold without {title}:\n")
+    print(f"\nPredicted without {title}:\n")
     print("| host | model | engine | devices | logged s | p10 | p50 | p90 | error |")
     print("|---|---|---|---|---|---|---|---|---|")
     errors, rivals, learnt, inside, left_out = [], [], [], 0, 0
     for start in _one_of_each_cell(starts):
         seen = [other for other in starts if not leave(other, start)]
-        found = foretell(seen, start, rate_given=rate_given)
+        found = predict(seen, start, rate_given=rate_given)
         if found is None or start.total_s is None:
             left_out += 1
             continue
@@ -374,7 +374,7 @@ def print_held_out(
     print(f"The constant of {RIVAL_S:g} s that llm-d's KEDA script assumes: {rival:.0%}.")
     fair = statistics.median(abs(each) for each in learnt)
     print(f"A constant learnt from the same starts, the geometric mean of their hosts: {fair:.0%}.")
-    print(f"{left_out} left out: nothing else to foretell them from, or weights from two places.")
+    print(f"{left_out} left out: nothing else to predict them from, or weights from two places.")
 
 
 def _mean_of_hosts_s(starts: Iterable[Start]) -> float:
@@ -396,7 +396,7 @@ def _one_of_each_cell(starts: Sequence[Start]) -> list[Start]:
 
 
 def print_from_one_start(starts: Sequence[Start]) -> None:
-    """Each repeat of a cell, foretold from the cell's first start alone: what one log is worth."""
+    """Each repeat of a cell, predicted from the cell's first start alone: what one log is worth."""
     found: dict[tuple[object, ...], list[Start]] = defaultdict(list)
     for start in starts:
         if start.total_s is not None and start.storage:
@@ -407,7 +407,7 @@ def print_from_one_start(starts: Sequence[Start]) -> None:
     spread = startup_facts("vllm").repeat_spread_ratio
     inside = sum(1 / spread <= each <= spread for each in ratios)
     print(
-        f"\nForetold from one log of the same host and model: {len(errors)} repeats, median size of the error "
+        f"\nPredicted from one log of the same host and model: {len(errors)} repeats, median size of the error "
         f"{statistics.median(abs(each) for each in errors):.0%}, largest {max(abs(each) for each in errors):.0%}, "
         f"{inside} within the stored spread of repeats."
     )

@@ -1,4 +1,4 @@
-"""A stranger's way by the tutorial (`make bench-stranger`): from a wheel to an emitted file in a bare environment.
+"""First use by the tutorial (`make bench-stranger`): from a wheel to an emitted file in a bare environment.
 
 A fresh virtual environment with nothing in it, a home that holds nothing, no cache of compiled code and no download
 that was kept: the wheel is installed with what it needs, a plan file is begun, planned, and written out as manifests.

@@ -89,11 +89,11 @@ def ullage_size(question: Question) -> PeerAnswer:
 def sized(text: str) -> tuple[int, int]:
     """Replicas at conservative and at nominal step times, from what `ullage size` prints.
 
-    >>> sized("15 replicas of qwen3-32b on 2 x h100-sxm ... At\\nnominal ones 8 replicas would do.")
+    >>> sized("15 replicas of qwen3-32b on 2 x h100-sxm ... At\\nnominal step times 8 replicas would do.")
     (15, 8)
     """
     first = re.match(r"(\d+) replicas? of", text)
-    nominal = re.search(r"nominal\s+ones\s+(\d+)\s+replicas?", text)
+    nominal = re.search(r"nominal\s+step\s+times\s+(\d+)\s+replicas?", text)
     if first is None:
         raise PeerUnavailableError(f"not understood: {text[:100]}")
     return int(first[1]), int((nominal or first)[1])

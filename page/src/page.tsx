@@ -47,7 +47,7 @@ class Guarded extends Component<{ id: string; name: string; children: ComponentC
     if (!this.state.failed) return this.props.children;
     return (
       <View id={this.props.id} question={this.props.name}>
-        <Nothing>This view could not be drawn from this plan: a part that it needs is not there or not as expected.</Nothing>
+        <Nothing>This view could not be drawn from this plan: a part it needs is missing or malformed.</Nothing>
       </View>
     );
   }

@@ -75,7 +75,9 @@ def yaml_values(text: str, *, file: str, fix: str) -> list[Any]:
         raise broken_yaml(error, file, fix) from None
     except (ValueError, OverflowError, RecursionError, TypeError) as error:
         # A date of month 13, a number of ten thousand digits, a mapping as a key.
-        raise InputError(field=file, value=str(error), problem="holds a value that YAML cannot mean", fix=fix) from None
+        raise InputError(
+            field=file, value=str(error), problem="holds a value that is not valid YAML", fix=fix
+        ) from None
 
 
 def broken_yaml(error: yaml.YAMLError, file: str, fix: str) -> InputError:

@@ -108,7 +108,7 @@ def unknown_name(*, field: str, name: str, known: Iterable[str], fix: str = "") 
 
 def _listing(names: list[str], most: int = 12) -> str:
     shown = ", ".join(names[:most])
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > most else shown
+    return f"{shown}, ... ({len(names)} in total)" if len(names) > most else shown
 
 
 def _brief(value: object, most: int = 80) -> str:

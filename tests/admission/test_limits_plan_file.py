@@ -80,7 +80,7 @@ def test_what_is_stated_takes_the_place_of_the_default() -> None:
         ("admission: {success: {chatt: answer}}", "chat"),
         ("admission: {success: {chat: perhaps}}", "success"),
         ("admission: {tenants: [{name: a, share: 70%}, {name: b, share: 70%}]}", "add up to more than 1"),
-        ("admission: {tenants: [{name: a, share: 10%}, {name: a, share: 10%}]}", "named twice"),
+        ("admission: {tenants: [{name: a, share: 10%}, {name: a, share: 10%}]}", "appears twice"),
         ("admission: {recovery: soon}", "recovery"),
         ("admission: {recovery: 30d}", "admission.recovery"),
         ("admission: {overload: 100}", "admission.overload"),

@@ -63,7 +63,7 @@ def test_a_full_disk_is_named() -> None:
     full = ended(*FACTS, shell="> /dev/full")
     assert full.returncode == ExitCode.WRONG_INPUT
     assert full.stderr == (
-        "error: stdout = 'cannot be written': no space left on device, so that the answer is not whole. "
+        "error: stdout = 'cannot be written': no space left on device, so the answer is incomplete. "
         "Free some space, or send it elsewhere.\n"
     )
 

@@ -158,7 +158,7 @@ def test_pools_add_up(one: list[Row], other: list[Row]) -> None:
 def test_parts_of_a_fleet_do_not_exceed_it() -> None:
     with pytest.raises(InputError, match="sum to at most 1"):
         AttributionChoice(by="tenant", basis=Basis.ALLOCATION, allotted_fraction={"acme": 0.8, "globex": 0.4})
-    with pytest.raises(InputError, match="nobody was allotted"):
+    with pytest.raises(InputError, match="no group has a share"):
         AttributionChoice(by="tenant", basis=Basis.ALLOCATION)
     with pytest.raises(InputError, match="Did you mean gpu_time"):
         AttributionChoice(by="tenant", rule="gpu_tim")

@@ -132,8 +132,8 @@ def test_a_device_without_price_leaves_its_pool_unpriced() -> None:
     assert not bill.is_of_devices
     headline = str(bill_parts(bill)[0])
     assert "everything else" in headline
-    assert "a success" not in headline
-    assert "a success" in str(bill_parts(monthly_bill(_use(), quotes(), policy()))[0])
+    assert "per success" not in headline
+    assert "per success" in str(bill_parts(monthly_bill(_use(), quotes(), policy()))[0])
 
 
 def test_only_what_is_bought_is_said_to_be_old() -> None:

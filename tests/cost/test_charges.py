@@ -109,7 +109,7 @@ def test_each_row_says_what_it_is_and_who_sold_it() -> None:
     # failed requests took of it stands on a line of its own.
     paid = committed.billed + on_demand.billed + found["failed_work main"].billed
     assert paid == 10 * 2 * 730 * (Decimal("0.6") * 3 + Decimal("0.4") * Decimal("2.1"))
-    assert "Prices are of 2026-08-01, us-east-1. They may change; the plan does not guarantee them." in bill.notes
+    assert "Prices: 2026-08-01, us-east-1. They may change; the plan does not guarantee them." in bill.notes
     assert on_demand.resource_id == "pool/main"
     assert on_demand.service_category == "Compute"
     assert on_demand.tags == {"line": "compute_usage", "behaviour": "fixed"}

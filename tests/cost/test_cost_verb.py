@@ -101,7 +101,7 @@ def test_the_class_that_makes_most_of_the_fleet_necessary_pays_most(answer: Cost
 def test_the_page_says_the_sum_the_success_and_what_is_not_priced(answer: CostAnswer) -> None:
     text = _text([*bill_parts(answer.bill)])
     assert f"{answer.bill.total_usd:,.2f} USD for 730 hours" in text
-    assert "USD a success" in text
+    assert "USD per success" in text
     assert "not priced" in text.lower()
     assert "cost.evaluation" in text
     assert answer.attribution is not None
@@ -177,9 +177,9 @@ def test_a_focus_file_keeps_the_rules_and_sums_to_the_bill(answer: CostAnswer) -
     [
         ({"by": "team"}, "is not known"),
         ({"rule": "gpu"}, "is not known"),
-        ({"basis": "allocation"}, "nobody was allotted anything"),
-        ({"against": "gpt"}, "does not say whose model it is"),
-        ({"against": "nobody/model"}, "has no price of input and output tokens"),
+        ({"basis": "allocation"}, "no group has a share"),
+        ({"against": "gpt"}, "does not name a provider"),
+        ({"against": "nobody/model"}, "has no price for input and output tokens"),
     ],
 )
 def test_a_wrong_question_is_answered_with_what_to_ask(asked: dict[str, str], said: str, plan_file: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_fleet_or_pair_that_is_none_is_refused_before_the_work(
 def test_a_log_without_the_dimension_or_the_known_names_is_refused(plan_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("arrival_s,prompt_tokens,output_tokens,tenant\n0,10,10,acme\n1,10,10,acme\n")
-    with pytest.raises(InputError, match="does not say the product"):
+    with pytest.raises(InputError, match="has no product of requests"):
         verbs.cost(plan_file, by="product", usage=[log], as_of=AS_OF)
     with pytest.raises(InputError, match=r"no request of log\.csv has any of these names"):
         verbs.cost(plan_file, by="tenant", usage=[log], known=["globex"], as_of=AS_OF)

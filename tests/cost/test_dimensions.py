@@ -69,12 +69,12 @@ def test_half_a_name_is_kept_and_none_at_all_is_unallocated() -> None:
 
 def test_a_dimension_that_no_row_has_is_refused() -> None:
     log = _log([0, 1], [1, 1])
-    with pytest.raises(InputError, match="does not say the tenant") as refused:
+    with pytest.raises(InputError, match="has no tenant of requests") as refused:
         log.check_says("tenant")
     assert "class, product" in refused.value.fix
-    with pytest.raises(InputError, match="does not say the tenant"):
+    with pytest.raises(InputError, match="has no tenant of requests"):
         log.check_says("product,tenant")
-    with pytest.raises(InputError, match="does not say the model"):
+    with pytest.raises(InputError, match="has no model of requests"):
         log.labels_of("model")
 
 

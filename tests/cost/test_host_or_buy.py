@@ -190,7 +190,7 @@ def test_an_offer_is_typed_with_its_seller_and_maybe_its_tier() -> None:
     assert parse_offer("acme/model-x@batch").tier is Tier.BATCH
     assert parse_offer("acme/model@2026").model == "model@2026"
     for wrong in ("model-x", "acme/", "/model-x"):
-        with pytest.raises(InputError, match="whose model"):
+        with pytest.raises(InputError, match="does not name a provider"):
             parse_offer(wrong)
 
 

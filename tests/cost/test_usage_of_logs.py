@@ -24,7 +24,7 @@ def test_a_log_is_divided_by_whose_it_is() -> None:
             tenant=["acme", "globex", "acme", "acme", "globex"],
         )
     )
-    assert found.dropped == {"without prompt or output length": 1, "without an end": 1}
+    assert found.dropped == {"without prompt or output length": 1, "without an end time": 1}
     assert found.requests == 3
     assert found.prompt_tokens.tolist() == [100, 200, 500]
     assert found.successes.tolist() == [True, False, True]

@@ -187,11 +187,11 @@ def test_a_test_costs_devices_times_minutes_times_price() -> None:
 
 def test_what_is_settled_shrinks_with_the_band() -> None:
     wide = " ".join(yaml.safe_load(made({"margin.evidence_ratio": 1.5})["yaml"])["settles"])
-    assert "to a factor of about 1.1" in wide
-    assert "about 10 of them are bought back" in wide
+    assert "within a factor of about 1.1" in wide
+    assert "about 10 of them are saved" in wide
     narrow = " ".join(yaml.safe_load(made({"margin.evidence_ratio": 1.05})["yaml"])["settles"])
-    assert "known to a factor of 1.05 already" in narrow
-    assert "bought back" not in narrow
+    assert "already known within a factor of 1.05" in narrow
+    assert "are saved" not in narrow
 
 
 def test_the_verb_draws_the_plans_own_classes(tmp_path: Path) -> None:

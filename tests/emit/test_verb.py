@@ -202,7 +202,7 @@ def test_a_stored_plan_that_is_none_is_refused(text: str, said: str, folder: Pat
         ("  pool:\n", "  other:\n", "is not a pool of this plan"),
         ("device_resource: nvidia.com/gpu", "device_resource: gpu", "is not an extended resource"),
         ('"chat-epp:9002"', "chat-epp", "is not a Service and its port"),
-        ("port: 8000", "port: 80000", "is more than can be meant here"),
+        ("port: 8000", "port: 80000", "is more than is plausible here"),
         ("container: engine", "conteiner: engine", "is not a known key"),
     ],
 )

@@ -82,7 +82,7 @@ def slow(folder: str, value: int) -> int:
 def test_where_to_run_is_named() -> None:
     assert parse_run_on("ray://head:10001") == "ray://head:10001"
     for wrong in ("dask", "ray://", "http://head"):
-        with pytest.raises(InputError, match="no place to run on"):
+        with pytest.raises(InputError, match="not a place to run on"):
             parse_run_on(wrong)
 
 
@@ -337,7 +337,7 @@ def mine(pid: int) -> bool:
     "verb", ["plan", "risk", "options", "drill", pytest.param("scenarios", marks=pytest.mark.slow)]
 )
 def test_a_verb_asks_for_the_place_before_it_plans(verb: str) -> None:
-    with pytest.raises(InputError, match="no place to run on"):
+    with pytest.raises(InputError, match="not a place to run on"):
         getattr(verbs, verb)(run_on="dask")
 
 

@@ -263,4 +263,4 @@ def test_a_prometheus_that_answers_for_other_times_is_not_followed() -> None:
         found = asking.range("up", start_s=0.0, end_s=120.0, step_s=60.0)
         asking.close()
     assert [each.values for each in found.series] == [(1.0, 2.0)]
-    assert any("not asked for" in each for each in found.warnings)
+    assert any("not requested" in each for each in found.warnings)

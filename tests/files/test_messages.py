@@ -46,13 +46,13 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ("policy.zones=100000000", "is more than can be meant here. Give a value from 1 to 100."),
-        ("policy.horizon=3000000d", "is more than can be meant here. Give a value from 1h to 1825d."),
-        ("policy.horizon=1ns", "is less than can be meant here. Give a value from 1h to 1825d."),
+        ("policy.zones=100000000", "is more than is plausible here. Give a value from 1 to 100."),
+        ("policy.horizon=3000000d", "is more than is plausible here. Give a value from 1h to 1825d."),
+        ("policy.horizon=1ns", "is less than is plausible here. Give a value from 1h to 1825d."),
         ("prices.own.items={egress: 1e300 USD/GB}", "is more than 10,000,000,000,000 USD"),
         ("prices.own.items={egress: 1e400 USD/GB}", "is more than 10,000,000,000,000 USD"),
         ("workload.classes.chat.longest_context=1", "Give a value from 2 tokens to"),
-        ("workload.classes.chat.rate=1e-9 req/s", "is less than can be meant here"),
+        ("workload.classes.chat.rate=1e-9 req/s", "is less than is plausible here"),
         ("workload.classes.chat.rate=inf req/s", "is not a request rate"),
         ("workload.classes.chat.rate=1e400 req/s", "is too large"),
         (f"workload.classes.chat.rate={'9' * 400} req/s", "is too large"),

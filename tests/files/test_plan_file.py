@@ -85,7 +85,7 @@ def test_what_is_refused_by_name_is_no_key_of_pools_and_classes() -> None:
             "plan.yaml:19: pool.mig = '3g.40gb': is not a key. A part of a device is planned as a device of your own",
         ),
         ("tensor_parallel: 2", "lora: 8", "pool.lora = '8': is not a key. Write adapters: {slots: 8, rank: 16}."),
-        ("service: two classes\n", "", "service = None: is missing. Add service (text): What the plan is called."),
+        ("service: two classes\n", "", "service = None: is missing. Add service (text): The name of the plan."),
         (
             "rate: 20 req/s",
             "rate: 20 miles\n      peak_hour: often",
@@ -104,7 +104,7 @@ def test_what_is_refused_by_name_is_no_key_of_pools_and_classes() -> None:
         (
             "tensor_parallel: 2",
             "tensor_parallel: 0",
-            "plan.yaml:19: pool.tensor_parallel = '0': is less than can be meant here. Give a value from 1 to 1,024.",
+            "plan.yaml:19: pool.tensor_parallel = '0': is less than is plausible here. Give a value from 1 to 1,024.",
         ),
         (
             "tensor_parallel: 2",

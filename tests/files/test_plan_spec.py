@@ -70,7 +70,7 @@ def test_a_plan_that_does_not_fit_is_refused_with_remedies(tmp_path: Path) -> No
         (
             "slo: {ttft_p95: 1s}}",
             "slo: {ttft_p95: 1s}}\n    - {name: chat, rate: 1 req/s, longest_context: 100, slo: {ttft_p95: 1s}}",
-            "workload.classes = 'chat': is named twice.",
+            "workload.classes = 'chat': appears twice.",
         ),
         ("h100-sxm}", "h100-sxm}\nevidence: {engine_logs: [missing.log]}", "missing.log"),
         ("h100-sxm}", "h100-sxm}\nfacts: nowhere", "is not a directory"),

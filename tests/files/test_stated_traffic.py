@@ -120,13 +120,13 @@ def test_a_saved_profile_plans_like_its_trace(tmp_path: Path) -> None:
     [
         ("columns: {}", ", rate: 4 req/s, prompt: {p50: 100, p95: 50}", "is less than a lower percentile"),
         ("columns: {}", ", rate: 4 req/s, prompt: {mean: 100}", "is not a percentile"),
-        ("columns: {}", ", rate: 4 req/s, prompt: {median: 100, p50: 100}", "states one percentile a second time"),
+        ("columns: {}", ", rate: 4 req/s, prompt: {median: 100, p50: 100}", "states the same percentile twice"),
         ("columns: {}", ", rate: 4 req/s, prompt: {}", "is empty"),
         ("columns: {}", ", rate: 4 req/s, peak_hour: often", "is not a ratio"),
         ("columns: {}", ", rate: 4 req/s, weekly_growth: much", "is not a share"),
         ("synthetic: gone.json", "", "workload.synthetic = 'gone.json': no such file or directory"),
         ("profile: gone.json", "", "workload.profile = 'gone.json': no such file or directory"),
-        ("{trace: [a.csv], profile: b.json}", "", "is given beside trace"),
+        ("{trace: [a.csv], profile: b.json}", "", "cannot be combined with trace"),
         ("events: [{name: x, from: 2026-12-03, to: 2026-12-01, demand: 2}]", ", rate: 4 req/s", "ends before"),
         ("events: [{name: x, form: 2026-12-03}]", ", rate: 4 req/s", "Did you mean from"),
     ],
@@ -141,8 +141,8 @@ def test_what_contradicts_itself_is_refused(tmp_path: Path, workload: str, said:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ("peak_hour: 0.5", "is less than can be meant here. Give a value from 1 to 168"),
-        ("weekly_growth: -100%", "is less than can be meant here. Give a value from -99% to 100%"),
+        ("peak_hour: 0.5", "is less than is plausible here. Give a value from 1 to 168"),
+        ("weekly_growth: -100%", "is less than is plausible here. Give a value from -99% to 100%"),
         ("weekly_growth: -150%", "is a change of more than 100 %"),
         ("prompt: {p50: 400, p95: 40000}", "longest context of 16384 tokens"),
     ],

@@ -200,7 +200,7 @@ def test_crews_are_what_a_drawn_repair_shop_shows() -> None:
 
 
 def test_a_repair_of_no_length_is_refused() -> None:
-    with pytest.raises(InputError, match="longer than nothing"):
+    with pytest.raises(InputError, match="must take time"):
         Breakage(failures_per_s=1.0, repair_s=0.0)
     with pytest.raises(InputError, match="repair_crews"):
         failed_chances(3, often(0.1), 0)

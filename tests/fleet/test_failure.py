@@ -136,7 +136,7 @@ def test_a_zone_too_few_is_refused_with_what_would_help() -> None:
     )  # fmt: skip
     assert isinstance(answer, Rejection)
     assert "one zone" in answer.reason
-    assert any("zone more" in remedy.change for remedy in answer.remedies)
+    assert any("more zone" in remedy.change for remedy in answer.remedies)
     beyond = failure_reserve(
         steady(4), equal_zones(1), said(reliability(), availability=0.999999), devices=1, seed=0
     )  # fmt: skip

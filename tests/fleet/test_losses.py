@@ -102,7 +102,7 @@ def test_what_reserves_cover_holds_and_the_rest_is_said_to_be_uncovered() -> Non
     # Of two equal zones each holds the whole steady fleet.
     more = planned_pool().steady.replicas - reserves().failure.line.replicas
     assert " % of requests, 95 % required; " in table.check("zone").reason
-    assert f"not covered: reliability.survives: zone would hold {more} replicas more" in table.check("zone").reason
+    assert f"not covered: reliability.survives: zone would reserve {more} more replicas" in table.check("zone").reason
     assert table.figures["loss.zone.verdict"].value == "breaks"
     assert table.check("region").verdict is LossVerdict.OUTAGE
 

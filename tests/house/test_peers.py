@@ -58,7 +58,9 @@ def test_the_row_of_the_questions_parallelism_is_read() -> None:
 
 
 def test_our_own_answer_is_read_at_both_step_bases() -> None:
-    assert sized("15 replicas of m on d; decided.\nAt conservative ... At\nnominal ones 8 replicas would do.") == (
+    assert sized(
+        "15 replicas of m on d; decided.\nAt conservative ... At\nnominal step times 8 replicas would do."
+    ) == (
         15,
         8,
     )

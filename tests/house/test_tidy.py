@@ -156,6 +156,10 @@ def test_every_row_of_retired_words_has_a_pattern() -> None:
         ("docs/howto/planted.md", "Steps are as long as believed.", "believ"),
         ("docs/explanation/planted.md", "Both are the user's own word.", "own word"),
         ("README.md", "Observed demand is what came.", "what came"),
+        ("bench/RESULTS.md", "Every start was foretold.", "foretold"),
+        ("page/src/planted.tsx", "<p>Machines are given back.</p>", "given back"),
+        ("src/ullage/report/planted.py", 'line = f"{turns} turns/h"', "turns/h"),
+        ("src/ullage/load/planted.py", 'problem = "is given beside a trace"', "is given beside"),
     ],
 )
 def test_a_planted_retired_word_is_named(where: str, line: str, word: str, tmp_path: Path) -> None:

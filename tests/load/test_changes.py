@@ -149,7 +149,7 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
         ("pools.large.tensor_parallel=four", "--set pools.large.tensor_parallel = 'four': is not a whole number"),
         ("workload.classes.chat.rate=30", "--set workload.classes.chat.rate = '30': has no unit"),
         ("workload.classes.caht.rate=3 req/s", "--set workload.classes.caht.rate = 'caht': is not known. Did you mean"),
-        ("pool.device=h200", "could be of any of several pools. Write pools.small.device."),
+        ("pool.device=h200", "could belong to any of several pools. Write pools.small.device."),
         ("pools.large.model.name=x", "model has no keys of its own"),
         ("pools.large", "--set = 'pools.large': is not KEY=VALUE"),
         ("=4", "is not KEY=VALUE"),

@@ -158,7 +158,7 @@ def test_tokens_a_day_are_a_rate_by_the_mean_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("also", ["users: {concurrent: 3, think_time: 30s}", "tokens: 5 Mtokens/day"])
 def test_one_way_to_state_a_rate_is_enough(also: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="each says the rate"):
+    with pytest.raises(InputError, match="each sets the rate"):
         spec_of(tmp_path, "rate: 10 req/s", also)
 
 

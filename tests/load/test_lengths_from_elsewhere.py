@@ -71,7 +71,7 @@ def test_a_second_log_gives_the_lengths(tmp_path: Path) -> None:
 
 def test_a_second_file_without_lengths_is_refused(tmp_path: Path) -> None:
     (tmp_path / "some.csv").write_text("arrival_s,path\n0,/a\n1,/a\n")
-    with pytest.raises(InputError, match="has no lengths"):
+    with pytest.raises(InputError, match="has no request lengths"):
         demand(tmp_path, more="  lengths: [some.csv]")
 
 

@@ -33,8 +33,8 @@ def test_the_steps_of_the_bridge_are_the_fleet(text: str | None) -> None:
     for pool, said in zip(plan.pools, found.pools, strict=True):
         steps = {each.name: number(each.amount) for each in said.replicas}
         assert sum(steps.values()) == pool.reserves.total_replicas == number(said.machines.replicas)
-        assert steps["nominal"] + steps["more demand"] == pool.steady_fleet.nominal_replicas
-        slow = steps["untested step times"] + steps["longer requests"]
+        assert steps["nominal"] + steps["demand uncertainty"] == pool.steady_fleet.nominal_replicas
+        slow = steps["untested step times"] + steps["length uncertainty"]
         assert pool.steady_fleet.nominal_replicas + slow == pool.steady_fleet.replicas
         for name, bought in pool.reserves.bought.items():
             assert steps[name] == bought

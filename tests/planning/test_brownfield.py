@@ -78,13 +78,16 @@ def test_a_larger_fleet_is_let_go_last(plan: Plan) -> None:
 @pytest.mark.parametrize(("devices", "deadlocks"), [(2 * 200, True), (2 * 200 + 2, False)])
 def test_a_rollout_without_a_free_device_is_named(plan: Plan, devices: int, deadlocks: bool) -> None:
     found = compared(plan, replace(POOL, replicas=200), devices=devices)
-    assert any("never ends" in each for each in stops(found)) is deadlocks
+    assert any("cannot finish" in each for each in stops(found)) is deadlocks
 
 
 def test_bounds_of_an_autoscaler_are_held_against_the_plan(plan: Plan) -> None:
     found = compared(plan, replace(POOL, replicas=need(plan), least_replicas=1, most_replicas=20, scaled_by="HPA chat"))
     assert any("at most 20" in each for each in stops(found))
-    assert [each.split(" of ")[0] for each in found.steps] == ["Raise the most replicas", "Raise the least replicas"]
+    assert [each.split(" of ")[0] for each in found.steps] == [
+        "Raise the maximum replicas",
+        "Raise the minimum replicas",
+    ]
 
 
 def test_what_emit_writes_is_as_planned(plan: Plan) -> None:
@@ -110,7 +113,7 @@ def test_what_emit_writes_is_as_planned(plan: Plan) -> None:
 
 def test_another_device_or_another_cut_is_another_replica(plan: Plan) -> None:
     assert any("is for h100-sxm" in each for each in stops(compared(plan, replace(POOL, device="NVIDIA-L40S"))))
-    assert any("another replica" in each for each in stops(compared(plan, replace(POOL, devices_per_replica=4))))
+    assert any("a different replica" in each for each in stops(compared(plan, replace(POOL, devices_per_replica=4))))
 
 
 def test_what_is_in_no_plan_keeps_its_devices(plan: Plan) -> None:
@@ -130,7 +133,7 @@ def test_an_autoscaler_on_the_cpu_is_named_with_what_to_follow_instead(plan: Pla
     waiting = int(plan.pools[0].admission_limits.figures["limit.replica_queue_requests"].value)
     found = compared(plan, pool)
     assert any("follows cpu" in each for each in stops(found))
-    assert any(f"follow waiting requests of a replica, below {waiting}" in each for each in found.steps)
+    assert any(f"follow waiting requests per replica, below {waiting}" in each for each in found.steps)
     both = compared(plan, replace(pool, signals=("cpu", "vllm:num_requests_waiting")))
     assert stops(both) == []
     assert "beside vllm:num_requests_waiting" in sentences(both)
@@ -170,5 +173,5 @@ def test_the_limits_are_those_of_the_plan(plan: Plan) -> None:
     needed = {each.name: (each.have, each.need) for each in found.changes[0].limits}
     running = f"{figures['limit.engine_running_requests'].value:g}"
     assert needed["engine max_sequences"] == ("7", running)
-    assert needed["gateway waiting a replica"][1] == f"{figures['limit.replica_queue_requests'].value:g}"
+    assert needed["gateway waiting per replica"][1] == f"{figures['limit.replica_queue_requests'].value:g}"
     assert any(f"from 7 to {running}" in each for each in found.steps)

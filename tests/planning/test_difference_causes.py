@@ -53,7 +53,7 @@ def made(
             total += count * price
         figures += [entry(f"{pool}spare", spare, f"{pool}nominal", unit="devices")]
         figures += [entry(f"{pool}spare.usd", spare * price, f"{pool}spare", "price")]
-        steps.append(RecordedStep(name="whole machines", amount=f"{pool}spare", usd=f"{pool}spare.usd"))
+        steps.append(RecordedStep(name="rounding to machines", amount=f"{pool}spare", usd=f"{pool}spare.usd"))
         total += spare * price
         recorded.append(RecordedPool(name=pool or "pool", load=f"{pool}load", steps=tuple(steps)))
     figures.append(entry("bill.total_usd", total, *(each.name for each in figures if each.name.endswith("usd"))))
@@ -126,8 +126,8 @@ def test_each_cause_has_the_amount_that_its_input_moved() -> None:
     assert found["demand"].because == ("rate",)
     assert (found["demand"].replicas, found["demand"].usd) == pytest.approx((10.0, 30.0))
     # One more than twice as many, because of the load too: no other input behind it changed.
-    assert found["what a replica carries"].replicas == pytest.approx(1.0)
-    assert found["what a replica carries"].because == ("rate",)
+    assert found["capacity per replica"].replicas == pytest.approx(1.0)
+    assert found["capacity per replica"].because == ("rate",)
     assert found["price of a device"].usd == pytest.approx(21 + 4 + 2 + 1)
     assert found["price of a device"].because == ("price",)
     assert "failure" not in found
@@ -137,21 +137,21 @@ def test_each_cause_has_the_amount_that_its_input_moved() -> None:
 def test_an_input_that_slows_a_replica_is_told_from_the_load() -> None:
     found = by_name(causes_of(made(), made(rate=20.0, slow=1.5, replicas=(30, 4, 2))))
     assert found["demand"].because == ("rate",)
-    assert found["what a replica carries"].because == ("slow",)
-    assert found["what a replica carries"].replicas == pytest.approx(10.0)
+    assert found["capacity per replica"].because == ("slow",)
+    assert found["capacity per replica"].replicas == pytest.approx(10.0)
 
 
 def test_what_no_input_explains_is_the_seeds_or_another_programs() -> None:
     moved = made(replicas=(11, 4, 2), seed=1)
-    assert by_name(causes_of(made(), moved))["what a replica carries"].because == (SEED,)
+    assert by_name(causes_of(made(), moved))["capacity per replica"].because == (SEED,)
     same = made(replicas=(11, 4, 2))
-    assert by_name(causes_of(made(), same))["what a replica carries"].because == (PROGRAM,)
+    assert by_name(causes_of(made(), same))["capacity per replica"].because == (PROGRAM,)
 
 
 def test_a_seed_that_was_not_told_apart_is_named_beside_the_inputs() -> None:
     found = by_name(causes_of(made(), made(rate=20.0, replicas=(21, 5, 2), seed=1)))
     assert found["demand"].because == ("rate",), "no chance is in the load"
-    assert found["what a replica carries"].because == ("rate", SEED)
+    assert found["capacity per replica"].because == ("rate", SEED)
     assert SEED in found["untested step times"].because
 
 
@@ -194,7 +194,7 @@ def test_two_real_plans_of_other_traffic_price_and_seed(tmp_path: Path) -> None:
     assert causes["demand"].because == ("chat.mean_rate",)
     assert any("price" in each for each in causes["price of a device"].because)
     assert all(SEED not in each.because for each in found.causes if each.name != SEED), "its part is its own"
-    assert "What moved fleet and bill" in to_markdown(difference_page(found))
+    assert "What changed the fleet and the bill" in to_markdown(difference_page(found))
 
 
 def test_a_difference_carries_its_causes() -> None:

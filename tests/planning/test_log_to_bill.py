@@ -270,7 +270,7 @@ def test_power_is_that_of_the_devices(plan: Plan) -> None:
 
 
 def test_margins_are_those_that_were_bought(plan: Plan) -> None:
-    """Demand has a margin above even odds, nobody asked for one of policy, and reserves stand once each."""
+    """Demand has a margin above the median, nobody asked for one of policy, and reserves stand once each."""
     assert 0.1 < value(plan, "margin.demand_fraction") < 0.5
     assert value(plan, "margin.demand_replicas") > 0.0
     assert value(plan, "margin.policy_replicas") == 0

@@ -227,7 +227,7 @@ def test_the_page_names_ranking_refusals_mix_and_dates(small: Options, quoted: O
         for part in options_page(found):
             console.print(part)
     text = console.export_text()
-    for words in ("is best of", "Ranking", "No other candidate", "Refused", "Order by", "Mix of devices"):
+    for words in ("is best of", "Ranking", "no other candidate", "Refused", "Order by", "Mix of devices"):
         assert words in text
 
 

@@ -198,7 +198,7 @@ def test_the_file_is_read_and_its_faults_are_named_at_their_line() -> None:
     assert found.commitments[0].usd_per_hour == 2.0
     for wrong, said in (
         (("budget: 250000 USD", "budget: 250000 EUR"), "not in USD"),
-        (("name: west", "name: east"), "named twice"),
+        (("name: west", "name: east"), "appears twice"),
         (("regions: [east]", "regions: [north]"), "north"),
         (("budget:", "budgets:"), r"quotas.yaml:7: budgets"),
         (("h100-sxm: 64", "h300: 64"), "h300"),

@@ -148,8 +148,8 @@ def test_a_quota_that_is_too_small_is_a_refusal_with_the_nearest_that_fits(tmp_p
         ("{name: search,", "{name: search, classes: [coding],", "chat"),
         ("quotas: {h100-sxm: 64}", "quotas: {h100-sx: 64}", "h100-sxm"),
         ("quotas: {h100-sxm: 64}", "quotas: {h100-sxm: -1}", "below 0"),
-        ("sites:", "policy: {zones: 2}\nsites:", "beside sites"),
-        ("slo: {ttft_p95: 2s}}", "slo: {ttft_p95: 2s}, pool: small}", "beside a route"),
+        ("sites:", "policy: {zones: 2}\nsites:", "conflicts with sites"),
+        ("slo: {ttft_p95: 2s}}", "slo: {ttft_p95: 2s}, pool: small}", "conflicts with a route"),
         ("device: h100-sxm}", "device: h100-sxm, instance: p5.49xlarge}", "p5.48xlarge"),
     ],
 )

@@ -12,7 +12,7 @@ from ullage.planning.options.caches import cache_changes
 from ullage.planning.options.candidates import candidates_of
 
 DAY = datetime.date(2026, 11, 15)
-HOST = "host cache of 200 GB a replica"
+HOST = "host cache of 200 GB per replica"
 POOL: dict[str, Any] = {"model": "llama-3.1-8b", "device": "h100-sxm"}
 
 

@@ -67,10 +67,10 @@ def test_a_figure_of_one_pool_is_found_by_its_pool(plan: Plan) -> None:
     ("old", "new", "message"),
     [
         ("name: large, ", "", "pools.1.name = None: is missing"),
-        ("name: large", "name: small", "is named twice"),
-        (", pool: large", "", "is missing, and there are several pools"),
+        ("name: large", "name: small", "appears twice"),
+        (", pool: large", "", "is missing, but there are several pools"),
         ("pool: large", "pool: larg", "large"),
-        ("pools:", "pool: {model: llama-3.1-8b, device: h100-sxm}\npools:", "is given beside pool"),
+        ("pools:", "pool: {model: llama-3.1-8b, device: h100-sxm}\npools:", "cannot be combined with pool"),
     ],
 )
 def test_pools_that_contradict_each_other(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -39,7 +39,7 @@ def test_default_lengths_are_said_with_their_part_of_the_bill() -> None:
     assert "p95 4,799 in, 849 out" in found["default lengths"].sentence
     assert number(found["default lengths"].moves) == pytest.approx(1.0, abs=1e-6), "both classes have default lengths"
     text = "\n".join(each.plain for each in Screen(answer=answer(plan)).lines())
-    assert "of the bill: lengths of chat" in text
+    assert "bill +100 %: lengths of chat" in text
 
 
 def test_a_stated_seller_is_no_surprise_and_an_unstated_one_is() -> None:
@@ -88,7 +88,7 @@ def test_another_size_of_machine_is_a_surprise_only_while_nobody_named_one() -> 
     assert twice.devices == 2 * chosen.devices
     changed = with_machines(plan, chosen, twice)
     found = named(surprises(changed, bill_of(plan)))
-    assert "on half of 4" in found["node size"].sentence
+    assert "on half with 4" in found["node size"].sentence
     said = replace(changed.pools[0], spec=replace(pool.spec, instance=chosen.shape.name))
     assert "node size" not in named(surprises(replace(changed, pools=(said,)), bill_of(plan)))
 

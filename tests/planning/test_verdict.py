@@ -47,7 +47,7 @@ def test_a_fifth_of_the_replicas_may_rest_on_untested_step_times_and_not_one_mor
     decided, reasons = verdict(with_evidence_replicas(plan, most + 1))
     assert decided is Verdict.TEST_FIRST
     steady = plan.pools[0].steady_fleet.replicas
-    assert reasons == (f"{most + 1} of {steady} steady replicas are there because step times were not measured",)
+    assert reasons == (f"{most + 1} of {steady} steady replicas only cover unmeasured step times",)
 
 
 def test_traffic_that_is_ours_is_tested_first_where_it_is_more_than_a_fifth_of_the_tokens() -> None:
@@ -72,7 +72,7 @@ def test_what_runs_is_held_only_where_the_file_says_so_and_it_is_enough() -> Non
     assert plan.verdict is Verdict.TEST_FIRST
     assert running(plan, needed).verdict is Verdict.HOLD
     assert running(plan, needed - 1).verdict is Verdict.TEST_FIRST
-    # Nothing is ordered and nothing bought back where what runs is enough.
+    # Nothing is ordered and nothing saved where what runs is enough.
     held = answer(running(plan, needed))
     assert held.orders == ()
     assert held.next_step.saves_replicas is None
@@ -84,7 +84,7 @@ def test_a_loss_that_its_reserve_does_not_cover_is_a_warning(outcome: LossVerdic
     table = plan.pools[0].loss_checks
     checks = tuple(replace(each, verdict=outcome) if each.name == "node" else each for each in table.checks)
     found = warnings(with_pool(plan, loss_checks=replace(table, checks=checks)))
-    assert ("loss of a node violates an SLO in spite of its reserve" in found) == is_said
+    assert ("loss of a node violates an SLO despite its reserve" in found) == is_said
     # The zone is lost too, but nobody bought a reserve for it.
     assert not any("zone" in each for each in found)
 

@@ -69,7 +69,7 @@ def test_what_is_over_the_ceiling_is_refused_with_the_estimate() -> None:
     found = over_limit(large, WorkLimit(cpu_s=30.0))
     assert found is not None
     estimated = number(estimate_work(large).cpu)
-    assert f"{estimated:.0f} s of CPU where 30 s are allowed" in found.reason
+    assert f"{estimated:.0f} s of CPU, with 30 s allowed" in found.reason
     assert found.figure.name == "work.cpu_s"
     # The first remedy is enough.
     assert over_limit(large, parse_limit(found.remedies[0].change.removeprefix("--limit "))) is None

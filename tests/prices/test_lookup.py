@@ -80,7 +80,7 @@ def test_a_name_nobody_has_heard_of_is_an_error_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        (DeviceWanted(device="b200-sxm"), "the book has no price of this device"),
+        (DeviceWanted(device="b200-sxm"), "the price book has no price for this device"),
         (
             DeviceWanted(device="l40s", purchases=(Purchase.SPOT,)),
             "the book has it only from lambda on-demand",
@@ -89,7 +89,7 @@ def test_a_name_nobody_has_heard_of_is_an_error_with_the_nearest() -> None:
             DeviceWanted(device="l40s", least_devices=64),
             "the book has it only in machines of 1 at most, from lambda on-demand",
         ),
-        (TokenWanted(model="gpt-9", kind=TokenKind.INPUT), "the book has no price of this model"),
+        (TokenWanted(model="gpt-9", kind=TokenKind.INPUT), "the price book has no price for this model"),
         (RateWanted(item="egress"), "the book has no such price"),
     ],
 )

@@ -89,7 +89,7 @@ def test_an_old_list_is_named_with_its_age() -> None:
     assert str(old).startswith("price.azure.eastus.standard_nd96isr_h100_v5.on-demand is 430 days old, past 180: ")
     assert old_prices([azure, lambda_], datetime.date(2025, 12, 1)) == ()
     (note,) = age_notes([azure, lambda_], TODAY)
-    assert note.startswith("A price is past its age: price.azure.eastus.")
+    assert note.startswith("A price is past its maximum age: price.azure.eastus.")
     assert age_notes([azure, lambda_], None) == ()
 
 

@@ -154,7 +154,7 @@ def test_files_lie_between_own_prices_and_ours(tmp_path: Path) -> None:
 def test_what_a_file_leaves_open_is_said_beside_it(tmp_path: Path) -> None:
     header = "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region\n"
     (tmp_path / "list.csv").write_text(header + "p5.48xlarge,H100,8,48.0,,us-east-1\n")
-    with pytest.raises(InputError, match="does not say whose prices it holds"):
+    with pytest.raises(InputError, match="does not name its provider"):
         _book(tmp_path, "prices: {files: [{path: list.csv}]}\n")
     book = _book(tmp_path, "prices: {files: [{path: list.csv, provider: aws, dated: 2026-11-01}]}\n")
     wanted = DeviceWanted(

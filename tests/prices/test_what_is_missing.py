@@ -35,4 +35,4 @@ def test_a_long_list_is_cut_and_counted() -> None:
 
 
 def test_a_device_that_nobody_sells_is_said_to_be_none() -> None:
-    assert missing(DeviceWanted(device="mi300x")).why == "the book has no price of this device"
+    assert missing(DeviceWanted(device="mi300x")).why == "the price book has no price for this device"

@@ -101,7 +101,7 @@ def test_replicas_that_were_asked_for_held_devices_too() -> None:
 
 def test_gaps_are_filled_and_said_and_a_stretch_of_gaps_is_refused() -> None:
     seen = observation((4.0, np.nan, *(4.0,) * 8))
-    assert any("1 of 10 steps were not seen" in each for each in shadowed(seen, fixed(4)).notes)
+    assert any("1 of 10 steps were not observed" in each for each in shadowed(seen, fixed(4)).notes)
     with pytest.raises(InputError, match="less than 80 %"):
         shadowed(observation((4.0, *(np.nan,) * 4, *(4.0,) * 5)), fixed(4))
     with pytest.raises(InputError, match="was not observed"):

@@ -194,7 +194,7 @@ def test_a_real_prometheus_and_files_of_it_say_the_same(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "must have one source"),
+        ([], "needs exactly one source"),
         (["--prometheus", "http://x"], "--until"),
         (["--prometheus", "http://x", "--from", "2026-11-02", "--until", "2026-11-01"], "not after"),
         (["--prometheus", "http://x", "--from", "soon", "--until", "2026-11-01"], "is not a time"),

@@ -57,7 +57,7 @@ def fleet() -> SteadyFleet:
 
 def test_bars_add_up_before_the_eye(fleet: SteadyFleet) -> None:
     shown = text_of(steady_parts(fleet)).splitlines()
-    shown = [shown[0], *(line for line in shown[1:] if line.startswith(("nominal", "evidence", "in all")))]
+    shown = [shown[0], *(line for line in shown[1:] if line.startswith(("nominal", "evidence", "total")))]
     lengths = [line.count("█") for line in shown[1:]]
     assert lengths[0] + lengths[1] == lengths[2]
     starts = [line.index("█") for line in shown[1:] if "█" in line]

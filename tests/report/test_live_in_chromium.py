@@ -104,7 +104,7 @@ def test_a_move_is_estimated_at_once_and_decided_as_the_command_line_decides_it(
             page.keyboard.press("ArrowRight")
         expect(page.locator(".status")).to_have_attribute("data-state", "estimate")
         decided(page)
-        page.get_by_text("Take it with you").click()
+        page.get_by_text("Export this plan").click()
         expect(page.locator(".live .command")).to_contain_text("--traffic x2")
         shown = json.loads(downloaded(page, "The plan as JSON"))
         file = tmp_path / "plan.yaml"
@@ -121,7 +121,7 @@ def test_a_move_is_estimated_at_once_and_decided_as_the_command_line_decides_it(
             assert ["tfvars" in each.name and each.size > 0 for each in files] == [True]
 
         page.get_by_text("Drills", exact=True).first.click()
-        page.get_by_role("button", name="Play the drills").click()
+        page.get_by_role("button", name="Run the drills").click()
         expect(page.locator("#drills p.sentence")).to_contain_text("drill", timeout=DECIDED_MS)
         report = tmp_path / "plan.html"
         report.write_text(downloaded(page, "The report as one file"))

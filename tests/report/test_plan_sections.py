@@ -113,7 +113,7 @@ def test_escaping_leaves_the_names_of_figures_alone() -> None:
 
 
 def test_a_title_is_not_broken_at_the_width_of_its_table() -> None:
-    table = plain_table("Settings that the plan does not have", "pool", "have")
+    table = plain_table("Settings that differ from the plan", "pool", "have")
     table.add_row("a|b", "1")
-    assert to_markdown([table]).splitlines()[0] == "## Settings that the plan does not have"
+    assert to_markdown([table]).splitlines()[0] == "## Settings that differ from the plan"
     assert "| a\\|b | 1 |" in to_markdown([table])

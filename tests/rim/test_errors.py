@@ -29,7 +29,7 @@ def test_the_nearest_names_come_first() -> None:
 def test_without_a_near_name_the_known_ones_are_listed() -> None:
     error = unknown_name(field="device", name="abacus", known=[f"device-{number:02}" for number in range(20)])
     assert "Known: device-00, device-01" in str(error)
-    assert "(20 in all)" in str(error)
+    assert "(20 in total)" in str(error)
 
 
 def test_an_internal_error_shows_both_sides() -> None:

@@ -195,7 +195,7 @@ def test_knative_and_kserve_annotations_are_read() -> None:
     ("text", "message"),
     [
         (hpa(QUEUE.replace("'5'", "many")), "is not a quantity"),
-        (hpa("{type: Weird}"), "is no type of metric"),
+        (hpa("{type: Weird}"), "is not a metric type"),
         (hpa(QUEUE, behavior="behavior: {scaleUp: {selectPolicy: Often}}"), "is not Max, Min or Disabled"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The typical week of a fleet that gives machines back: laws of its hours, and a week that was played whole."""
+"""The typical week of a fleet that releases machines: laws of its hours, and a week that was played whole."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_hours_read_off_one_day_are_those_of_another_that_is_played() -> None:
 
 @cache
 def bills() -> tuple[Bill, Bill]:
-    """The built-in example's, with machines held and given back."""
+    """The built-in example's, with machines held and released."""
     plan = planned()
     (pool,) = plan.pools
     (held,) = [each.answer for each in plan.stages if isinstance(each.answer, Bill)]
@@ -112,7 +112,7 @@ def test_the_saving_that_is_said_is_the_difference_of_two_bills() -> None:
     said = [each for each in held.notes if "would save" in each]
     assert len(said) == 1
     assert f"{saving:,.2f} USD" in said[0]
-    assert any("are given back" in each for each in released.notes)
+    assert any("are released" in each for each in released.notes)
 
 
 @pytest.mark.slow

@@ -366,7 +366,7 @@ def test_engines_asleep_are_tried_where_they_cost_less_than_engines_awake() -> N
 
 
 def test_a_rule_is_never_judged_on_what_it_was_chosen_on() -> None:
-    with pytest.raises(InternalError, match="judged on other traffic"):
+    with pytest.raises(InternalError, match="evaluated on other traffic"):
         ComparisonCase(
             name="pool", engine="vllm", pool=pool(), derived=derived(), days=(week(4),), search=(week(4), week(5))
         )

@@ -159,7 +159,7 @@ def test_a_document_gives_back_its_factors() -> None:
     "spread", [None, {}, {"covariance": [[1.0]], "fit_spreads": {"tpot": 1, "ttft": 1}, "degrees": 5}]
 )
 def test_a_document_says_how_far_it_may_be_off(spread: object) -> None:
-    with pytest.raises(InputError, match="how far a fit may be off"):
+    with pytest.raises(InputError, match="does not state the error of the fit"):
         spread_of({"schema": SCHEMA, "calibration": {"spread": spread}}, file="c.json")
 
 

@@ -137,7 +137,7 @@ def test_clients_who_give_up_do_not_make_a_load_sustained(curve: ServiceCurve) -
     trial = dataclasses.replace(poisson_trial(*CHAT), deadlines_s={"chat": 1.5})
     hasty = replica_curve(short_bases(trial), seed=3, effort=QUICK)
     assert hasty.unstable[0].offered_rps == pytest.approx(curve.unstable[0].offered_rps, rel=0.15)
-    assert "given up" in hasty.unstable[-1].instability.reason
+    assert "abandoned" in hasty.unstable[-1].instability.reason
     for each in hasty.stable:
         assert each.achieved.value > 0.9 * each.offered_rps
 

@@ -69,7 +69,7 @@ def test_load_tests_are_fitted_where_they_are_used(memory: MemoryBudget, tmp_pat
     step = pool_step(memory, tested)
     assert step.evidence is Evidence.CALIBRATED
     assert "1 load-test points" in step.facts[0].source.what
-    assert any("do not tell" in note for note in step.notes)
+    assert any("do not identify" in note for note in step.notes)
     # One sequence of the test takes 20 ms a token, against about 7 of the estimate.
     assert step.step_s(sequences=4, kv_tokens=1_000) > 1.3 * pool_step(memory).step_s(sequences=4, kv_tokens=1_000)
 
@@ -77,7 +77,7 @@ def test_load_tests_are_fitted_where_they_are_used(memory: MemoryBudget, tmp_pat
 def test_load_tests_beside_a_calibration_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
     file.write_bytes(to_json(vllm_run(1.0)))
-    with pytest.raises(InputError, match="fits to load tests already"):
+    with pytest.raises(InputError, match="already fits to load tests"):
         StepEvidence(
             calibrations=(evidence_of(calibration_document(), file="c.json"),),
             load_tests=((read_loadtest(file), SOURCE),),
@@ -111,7 +111,7 @@ def test_tests_of_another_device_scale_an_estimate_and_leave_it_one(
     assert step.evidence is Evidence.ESTIMATED
     assert step.band == estimate.band
     assert step.step_s(sequences=1, kv_tokens=1) == pytest.approx(1.5 * estimate.step_s(sequences=1, kv_tokens=1))
-    assert any("stays one" in note for note in step.notes)
+    assert any("remains an estimate" in note for note in step.notes)
 
 
 PLAN = """

@@ -42,7 +42,7 @@ def test_experts_are_read_as_far_as_tokens_are_sent_to_them() -> None:
     tokens = np.array([1.0, 2.0, 10_000.0])
     share = routed.even_bytes(tokens) / routed.stored_bytes
     assert share[[0, 2]] == pytest.approx([8 / 64, 1.0])
-    # Two tokens meet at popular experts more often than at even odds, and never read less than one does.
+    # Two tokens meet at popular experts more often than by chance alone, and never read less than one does.
     assert 8 / 64 < share[1] < 1 - (56 / 64) ** 2
 
 

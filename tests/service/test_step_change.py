@@ -104,7 +104,7 @@ def test_what_nobody_measured_is_neither_alike_nor_different(step: StepModel) ->
 
 
 def test_an_estimate_is_no_side_of_a_comparison(step: StepModel) -> None:
-    with pytest.raises(InputError, match="no fit to load tests"):
+    with pytest.raises(InputError, match="not a fit to load tests"):
         between(step, fitted(step))
 
 

@@ -239,7 +239,7 @@ def test_a_saved_validation_holds_for_the_replica_that_was_tested_and_for_no_oth
         assert not isinstance(memory, Rejection)
         return pool_validity(pool.name, memory, pool.tested.validations)
 
-    assert validity(PLAN).sentence == "not validated: no load test was held against it"
+    assert validity(PLAN).sentence == "not validated: no load test has been compared with this plan"
     as_tested = validity(named)
     assert not as_tested.is_validated
     assert "says not validated (" in as_tested.sentence
@@ -259,5 +259,5 @@ def test_a_saved_validation_holds_for_the_replica_that_was_tested_and_for_no_oth
         assert "of another replica" in found.sentence
         assert f"{key} " in found.sentence
     saved.write_text(json.dumps({**document, "configuration": 3}))
-    with pytest.raises(InputError, match="no whole validation"):
+    with pytest.raises(InputError, match="not a complete validation"):
         validity(named)

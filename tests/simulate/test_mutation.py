@@ -290,7 +290,7 @@ POLICY_MUTANTS = {
         "return max(terms_of(w, i).limit_tokens, w.output_tokens[i])",
         "return w.output_tokens[i]",
     ),
-    "what is reserved is never given back": (
+    "what is reserved is never released": (
         "count_longest(w, replica, slot.request, -1)",
         "count_longest(w, replica, slot.request, 0)",
     ),

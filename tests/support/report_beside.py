@@ -20,7 +20,7 @@ def drilled(service: str) -> dict[str, Any]:
         "before": _figure("drill.zone.before_fraction", 0.97, "fraction"),
         "during": _figure("drill.zone.during_fraction", 0.41, "fraction"),
         "wanted": "95 %",
-        "played": "2 of 4 replicas are gone for 10 min.",
+        "played": "2 of 4 replicas are lost for 10 min.",
         "change": "2 more replicas",
     }
     passed = {"verdict": "passes", "change": ""}

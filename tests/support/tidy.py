@@ -170,9 +170,10 @@ def retired_words(glossary: str) -> list[re.Pattern[str]]:
 
 
 def retired_word_anomalies(root: Path = ROOT, glossary: Path = GLOSSARY) -> list[str]:
-    """Every retired word in source, tests, pages and README, with file and line."""
+    """Every retired word in source, the page, tests, documents and README, with file and line."""
     patterns = [(_loose(each), each) for each in retired_words(glossary.read_text())]
-    paths = [*root.glob("src/**/*.py"), *root.glob("tests/**/*.py"), *root.glob("docs/**/*.md"), *root.glob("*.md")]
+    folders = ("src/**/*.py", "page/src/**/*.ts*", "tests/**/*.py", "docs/**/*.md", "bench/*.md", "*.md")
+    paths = [each for folder in folders for each in root.glob(folder)]
     return [
         f"{path.relative_to(root)}:{number}: '{found[0]}' is retired; see docs/glossary.md"
         for path in sorted(paths)

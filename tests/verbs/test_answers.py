@@ -180,7 +180,7 @@ def test_a_log_that_does_not_say_who_asked_is_refused_before_anything_is_planned
     log = tmp_path / "log.csv"
     log.write_text("arrival_s,prompt_tokens,output_tokens,duration_s\n0,100,10,1\n1,100,10,1\n")
     # The plan is refused in any case: whoever hears of the log was told before it was planned.
-    with pytest.raises(InputError, match="the usage does not say the tenant of a request"):
+    with pytest.raises(InputError, match="the usage has no tenant of requests"):
         verbs.cost(PLAN, set={"pool.model": "llama-3.1-70b"}, usage=[log], as_of=AS_OF)
 
 

@@ -95,7 +95,7 @@ def test_a_saved_profile_gives_the_forecast_of_its_trace(
 def test_the_page_has_a_fan_a_table_scores_and_anomalies(capsys: pytest.CaptureFixture[str], trace: Path) -> None:
     code, out, _ = ending(capsys, str(trace), "--horizon", "7d", *MAP)
     assert code == 0
-    for word in ("━", "░", "•", "now, and 7 d on", "To plan for", "seasonal naive", "80 % band held", "Anomalies"):
+    for word in ("━", "░", "•", "now, and 7 d on", "To plan for", "seasonal naive", "in 80 % band", "Anomalies"):
         assert word in out
     assert "2026-10-08" in out
     assert max(len(line) for line in out.splitlines()) <= 110

@@ -63,7 +63,7 @@ def test_the_page_shows_every_line_and_result(capsys: pytest.CaptureFixture[str]
         "KV cache",
         "activations",
         "safety margin",
-        "KV tokens of a replica",
+        "KV tokens per replica",
         "sequences at once",
     ):
         assert reported in out
@@ -74,8 +74,8 @@ def test_a_model_with_experts_says_how_much_of_it_a_token_passes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, sparse, _ = ending(capsys, "qwen3-30b-a3b", "--device", "h200", "--no-color")
-    assert "30.5 billion parameters, a token passes 3.3" in sparse
-    assert "a token passes" not in ending(capsys, "llama-3.1-8b", "--device", "h100", "--no-color")[1]
+    assert "30.5 billion parameters, 3.35 active per token" in sparse
+    assert "active per token" not in ending(capsys, "llama-3.1-8b", "--device", "h100", "--no-color")[1]
 
 
 def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_what_does_not_fit_ends_with_three_and_remedies(capsys: pytest.CaptureFi
         (("llama-3.1-8b", "--device", "h100", "--concurrency", "0"), "concurrency = 0"),
         (("llama-3.1-8b", "--device", "h100", "--kv-dtype", "fp7"), "KV dtype"),
         (("llama-3.1-8b", "--device", "h100", "--adapters", "8"), "SLOTS:RANK"),
-        (("llama-3.1-8b", "--device", "h100", "--mig", "3g.50gb"), "is no slice of h100-sxm"),
+        (("llama-3.1-8b", "--device", "h100", "--mig", "3g.50gb"), "is not a slice of h100-sxm"),
         (("llama-3.1-8b", "--device", "h100", "--explain", "memory.kv_token"), "memory.kv_tokens"),
         (("llama-3.1-8b", "--device", "h100", "--engine-log", "absent.log"), "cannot be read"),
     ],

@@ -96,7 +96,7 @@ def test_what_is_saved_can_be_loaded(profiled: Profiled, tmp_path: Path) -> None
     again = read_profile(file)
     assert to_text(replace(profiled, own=again, shared=again).to_dict()) == file.read_text()
     file.write_text("[]")
-    with pytest.raises(InputError, match="no saved profile"):
+    with pytest.raises(InputError, match="not a saved profile"):
         read_profile(file)
 
 

@@ -50,7 +50,7 @@ TYPED = [
     (f"{EMIT} --diff nowhere", "--diff = 'nowhere': is not a folder"),
     ("scenarios plan.yaml --own x:pool.modle=1", "is not a known key"),
     ("scenarios plan.yaml --own x:traffic=lots", "--own = 'lots': is not a change of traffic"),
-    ("scenarios plan.yaml --own x:traffic=+1% --own x:traffic=+2%", "is the name of two scenarios"),
+    ("scenarios plan.yaml --own x:traffic=+1% --own x:traffic=+2%", "names two scenarios"),
     ("ledger --ledger short", "ledger = 'short': is not a ledger"),
     ("ledger --ledger empty", "ledger = 'empty': is empty"),
     ("ledger --ledger manifests", "ledger = 'manifests': is a folder"),

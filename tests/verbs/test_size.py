@@ -36,7 +36,7 @@ def test_json_says_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["size", "--rate", "4", "--quiet", "--as-of", "2026-11-15"]) == 0
     page = capsys.readouterr().out
     assert page.startswith(f"{document['conservative_replicas']} replicas of ")
-    assert f"At nominal ones {document['replicas']} replicas" in " ".join(page.split())
+    assert f"At nominal step times {document['replicas']} replicas" in " ".join(page.split())
     assert document["low_replicas"] <= document["conservative_replicas"] == document["high_replicas"]
     assert document["replicas"] <= document["conservative_replicas"]
     assert document["at_size"]["passes"]

@@ -126,7 +126,7 @@ def test_growth_is_carried_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "phrase"), [(0.9, "no season"), (3, "only a daily season"), (8, "a week was seen once")]
+    ("days", "phrase"), [(0.9, "no season"), (3, "only a daily season"), (8, "only one week was observed")]
 )
 def test_a_cold_start_is_reported(days: float, phrase: str) -> None:
     found = run(known_law(5, 2)[: round(days * 24)], 24)

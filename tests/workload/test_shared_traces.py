@@ -106,7 +106,7 @@ def test_trap_servegen_has_silence_and_heavy_clients_without_lengths(shared_data
     found = profiled(shared_data, "servegen_client_rates", "servegen_client_lengths")
     assert "windows of a client have no traffic (68%)" in said(found, AnomalyKind.SILENT_WINDOWS)
     assert "7 of them heavy" in said(found, AnomalyKind.MISSING_LENGTHS)
-    assert "watched for different times" in said(found, AnomalyKind.UNEVEN_COVERAGE)
+    assert "observed for different periods" in said(found, AnomalyKind.UNEVEN_COVERAGE)
 
 
 def test_trap_copies_of_sharegpt_differ(shared_data: Path) -> None:

@@ -96,7 +96,7 @@ export function Controls({ moves, move, from, devices }: Props) {
     const found = (from?.assumptions[name] ?? from?.figures[name])?.value;
     return typeof found === "number" ? found : otherwise;
   };
-  // Classes differ; one number is said where it is that of all of them.
+  // Classes differ; one number is shown where all of them have it.
   const shares = (from?.classes ?? []).map((each) => own(`demand.${each.name}.cached_fraction`, 0.5));
   const cached = shares[0] ?? 0.5;
   const single = (from?.summary.pools.length ?? 1) === 1;

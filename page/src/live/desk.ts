@@ -47,7 +47,7 @@ export function useDesk(moves: Moves): Desk {
       setRefused(known);
       setJob(null);
       if (known.again_s === null) return;
-      // Busy is no error: it is said, and asked again when the service said to.
+      // Busy is no error: it is shown, and retried when the service says so.
       let left = Math.max(1, known.again_s);
       setWaiting(left);
       const tick = () => {

@@ -85,7 +85,7 @@ export function Files({ use, inUse }: { use: (key: string, name: string) => void
                     ))}
                   </ul>
                 ) : (
-                  <p>{KINDS[each.kind]!.verb ? "Read without an anomaly." : "Stored; it is read with the plan."}</p>
+                  <p>{KINDS[each.kind]!.verb ? "Read without anomalies." : "Stored; it is read with the plan."}</p>
                 )}
                 {inUse[KINDS[each.kind]!.key]?.includes(each.name) ? (
                   <p class="faint">The plan uses it.</p>

@@ -50,8 +50,8 @@ function Live() {
       <Panel title="Drills">
         <p class="row">
           <Asking
-            said="Play the drills on this plan"
-            busy="Playing ten drills, which takes about as long as a plan"
+            said="Run the drills on this plan"
+            busy="Running ten drills, which takes about as long as a plan"
             request={desk.isDecided ? desk.request : null}
             ask={async (request, signal) => {
               const of = plan;
@@ -63,7 +63,7 @@ function Live() {
         </p>
       </Panel>
       <PlanFile given={moves.plan} use={(text) => setMoves({ ...STILL, plan: text })} />
-      <Panel title="Take it with you">
+      <Panel title="Export this plan">
         <div class="row">
           <button type="button" disabled={!plan} onClick={() => plan && save("plan.json", "application/json", JSON.stringify(plan, null, 2))}>
             The plan as JSON
@@ -106,7 +106,7 @@ function Live() {
           </p>
         )}
       </Panel>
-      {plan && !desk.isDecided && <Nothing>The views below are of the plan that was decided last, before this change.</Nothing>}
+      {plan && !desk.isDecided && <Nothing>The views below show the last full plan, before this change.</Nothing>}
     </section>
   );
   return (

@@ -43,7 +43,7 @@ export interface Asked {
   quick: boolean;
 }
 
-/** What the service refused, in its own words; `again_s` where it is only busy. */
+/** What the service refused, in its own text; `again_s` where it is only busy. */
 export class Refused extends Error {
   constructor(
     readonly status: number,

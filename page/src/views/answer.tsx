@@ -67,7 +67,7 @@ function Tiles() {
     <dl class="tiles">
       {summary.per_success && (
         <div>
-          <dt>A success costs</dt>
+          <dt>Cost per success</dt>
           <dd>
             <Fig of={summary.per_success} text={`${brief(worth(summary.per_success))} USD`} />
           </dd>
@@ -77,7 +77,7 @@ function Tiles() {
         <div key={each.pool}>
           <dt>Risk of a shortfall{summary.risks.length > 1 ? `, ${each.pool}` : ""}</dt>
           <dd>
-            <Chance of={each.shortfall} /> <small>of busiest hours; <Chance of={each.chosen} /> was chosen</small>
+            <Chance of={each.shortfall} /> <small>of busiest hours; target <Chance of={each.chosen} /></small>
           </dd>
         </div>
       ))}
@@ -114,7 +114,7 @@ function Tiles() {
             <small>
               if ordered today: <Fig of={each.devices} />
               {each.region && ` in ${each.region}`}
-              {each.is_late && ", after the end of the plan"}
+              {each.is_late && ", after the plan ends"}
             </small>
           </dd>
         </div>
@@ -223,12 +223,12 @@ function CostRange() {
       },
     ];
   });
-  if (!rows.length) return <Nothing>The cost has no range here: the study of the risk was left out, or nothing is priced.</Nothing>;
+  if (!rows.length) return <Nothing>No cost range: the risk study was skipped, or nothing is priced.</Nothing>;
   const total = plan.summary.total_usd;
   return (
     <Chart
       title="Cost of the fleet that turns out to be needed, USD a month"
-      caption="What the busiest hour turns out to need: the line from 10 to 90 % of all draws, the dot at half of them. This plan buys more to be sure, reserves included."
+      caption="What the busiest hour needs: the line from p10 to p90 of all draws, the dot at p50. This plan buys more, to cover the risk, reserves included."
     >
       <Spans
         rows={rows}

@@ -24,12 +24,12 @@ export function AssumptionsView() {
     }),
   });
   return (
-    <View id="assumptions" question="What does the plan rest on?">
+    <View id="assumptions" question="Which assumptions is the plan based on?">
       <Sentence>
         {brief(figures.length)} figures rest on {brief(all.length)} assumptions, each with its source and date;{" "}
         {stale ? `${stale} ${stale === 1 ? "is" : "are"} past their maximum age` : "none is past its maximum age"}.
       </Sentence>
-      <Chart title="How numbers are known" caption="A figure carries the weakest class of what it is made from.">
+      <Chart title="Evidence behind the numbers" caption="A figure carries the weakest evidence class of its inputs.">
         <Stacked label="Evidence classes of figures and assumptions" whole={1.12} bars={[bar("figures", figures), bar("assumptions", all)]} />
       </Chart>
       <Margins />
@@ -128,7 +128,7 @@ function List({ all }: { all: Quantity[] }) {
           { head: "assumption", cell: (row) => <Broken name={row.name} /> },
           { head: "value", right: true, cell: (row) => <Fig of={row} /> },
           { head: "range", cell: (row) => (row.low === undefined || row.low === row.high ? "" : `${show(row.low, row.unit)} to ${show(row.high!, row.unit)}`) },
-          { head: "evidence", cell: (row) => `${row.evidence}${row.is_stale ? ", past its age" : ""}` },
+          { head: "evidence", cell: (row) => `${row.evidence}${row.is_stale ? ", past its maximum age" : ""}` },
           {
             head: "source",
             cell: (row) =>
@@ -157,7 +157,7 @@ function Reconciled() {
   return (
     <>
       <Table
-        caption="Planned beside observed, when it was last reconciled"
+        caption="Planned and observed, at the last reconciliation"
         rows={stage.figures.map((each) => plan.known(each)).filter((each) => each !== undefined)}
         columns={[
           { head: "figure", cell: (row) => row.name },

@@ -88,19 +88,19 @@ function PoolDemand({ name, several }: { name: string; several: boolean }) {
       </Sentence>
       {series && at >= 0 ? (
         <Chart
-          title="Requests a second by hour of the week"
+          title="Requests per second by hour of the week"
           caption="All classes together, with the busiest hour of each class at its planning rate; the frame is the busiest hour."
         >
           <Heat hours={hours} unit="req/s" label={`Week by hour: busiest ${hourName(at)} with ${brief(hours[at]!)} req/s`} />
         </Chart>
       ) : (
-        <Nothing>This plan holds no hours of the week. Plan again with this version to have them.</Nothing>
+        <Nothing>This plan has no hours of the week. Plan again with this version to have them.</Nothing>
       )}
       {series?.forecasts.map((each) => <Fan key={each.name} of={each} />)}
       {series && <Lengths series={series} />}
       {series && <Reuse series={series} of={several ? name : ""} />}
       {classes.length > 1 && (
-        <Chart title="Requests and tokens by class" caption="In the busiest hour of each class: who asks most often need not be who asks for most work.">
+        <Chart title="Requests and tokens by class" caption="In the busiest hour of each class: the class with most requests need not be the one with most work.">
           <Stacked
             label="Shares of the classes in requests and tokens"
             whole={1}
@@ -175,7 +175,7 @@ function Reuse({ series, of }: { series: PoolSeries; of: string }) {
   if (!curves.length) {
     const stated = series.week.map((each) => each.name).filter((each) => plan.number(`demand.${each}.cached_fraction`));
     if (!stated.length) return null;
-    return <Nothing>How the cached share depends on the size of the cache is not known: it is stated, or logged as a share alone. Give a trace with block hashes.</Nothing>;
+    return <Nothing>How the cached share depends on cache size is unknown: it is stated, or logged only as a share. Give a trace with block hashes.</Nothing>;
   }
   const x = [...new Set(curves.flatMap((each) => each.cache_tokens))].sort((a, b) => a - b);
   const held = plan.number("memory.kv_tokens", of);
@@ -186,7 +186,7 @@ function Reuse({ series, of }: { series: PoolSeries; of: string }) {
   return (
     <Chart
       title="Prompt tokens found in the cache, by its size"
-      caption="What a cache of so many tokens, shared by all requests of the class, would hold of its prompts; dashed: the KV cache of one replica and of all together, which a router that goes by prefixes comes near to."
+      caption="Share of prompt tokens that a shared cache of this size would hold; dashed: the KV cache of one replica and of all together, which prefix-aware routing approaches."
     >
       <Lines
         x={x}

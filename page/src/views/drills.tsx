@@ -23,14 +23,14 @@ export function DrillsView() {
   // Shares of requests only: an idle part of a fleet is no success.
   const shares = played.filter((each) => share(each) !== null && each.figure.startsWith("requests within"));
   return (
-    <View id="drills" question="What goes wrong in practice, and does the plan stand it?">
+    <View id="drills" question="What goes wrong in practice, and does the plan withstand it?">
       <Sentence>
         {failed.length
           ? `${failed.length} of ${counted(played.length, "drill")} fail: ${failed.map(named).join(", ")}.`
-          : `All ${counted(played.length, "drill")} that could be played on this plan pass or are undecided.`}{" "}
+          : `All ${counted(played.length, "drill")} that apply to this plan pass or are undecided.`}{" "}
         Each failed one names the change that would pass.
       </Sentence>
-      <Chart title="Drills by outcome" caption="Undecided: below what is wanted by no more than runs differ. Not played: there is nothing of the kind in the plan.">
+      <Chart title="Drills by outcome" caption="Undecided: below the requirement by no more than runs differ. Not played: does not apply to this plan.">
         <Stacked
           label={VERDICTS.map(([verdict, word]) => `${word} ${drills.results.filter((each) => each.verdict === verdict).length}`).join(", ")}
           bars={[
@@ -45,7 +45,7 @@ export function DrillsView() {
         />
       </Chart>
       {shares.length > 0 && (
-        <Chart title="Requests within their SLO during each drill" caption="Of the SLO that came off worst; the line reaches from the drill to what it was before.">
+        <Chart title="Requests within their SLO during each drill" caption="For the worst-attained SLO; the line runs from the drill to the value before it.">
           <Spans
             kind="dot"
             most={1}

@@ -4,13 +4,13 @@ import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } fro
 import { brief, counted, percent } from "../words";
 
 const worth = (of: Quantity | null | undefined) => (of && typeof of.value === "number" ? of.value : 0);
-const TINTS: Record<string, number> = { nominal: 0, "more demand": 4, "untested step times": 1, "longer requests": 7, failure: 2, rollout: 3, maintenance: 3, warm: 5, region: 6 };
+const TINTS: Record<string, number> = { nominal: 0, "demand uncertainty": 4, "untested step times": 1, "length uncertainty": 7, failure: 2, rollout: 3, maintenance: 3, warm: 5, region: 6 };
 
 export function FleetView() {
   const { plan } = useTold();
   const several = plan.pools.length > 1;
   return (
-    <View id="fleet" question="Where do the replicas stand, and which of them are reserve?">
+    <View id="fleet" question="Where do the replicas run, and which of them are reserve?">
       {plan.pools.map((pool) => {
         const of = several ? pool.name : "";
         const zones = plan.series(pool.name)?.zones ?? [];
@@ -20,10 +20,10 @@ export function FleetView() {
             {several && <h3>{pool.name}</h3>}
             <Sentence>
               Of <Fig of={pool.machines.replicas} /> the planned load needs <Named name="fleet.replicas" pool={of} />, and{" "}
-              <Named name="reserve.replicas" pool={of} /> are reserve; they stand on <Fig of={pool.machines.nodes} text={counted(worth(pool.machines.nodes), "machine")} />
+              <Named name="reserve.replicas" pool={of} /> are reserve; they run on <Fig of={pool.machines.nodes} text={counted(worth(pool.machines.nodes), "machine")} />
               {zones.length > 0 && ` in ${counted(zones.length, "zone")}`}.
             </Sentence>
-            <Chart title="Replicas by what they are there for" caption="Reserves that overlap are bought once: the largest stands for all.">
+            <Chart title="Replicas by purpose" caption="Overlapping reserves are bought once: the largest covers the others.">
               <Stacked
                 label={`Replicas: ${rows.map((each) => `${each.name} ${brief(worth(each.amount))}`).join(", ")}`}
                 bars={[

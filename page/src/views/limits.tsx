@@ -34,12 +34,12 @@ function PoolLimits({ name, shedFirst }: { name: string; shedFirst: string | nul
     <>
       {several && <h3>{name}</h3>}
       <Sentence>
-        The gateway admits <Named name="limit.pool_rate_rps" pool={of} /> and holds{" "}
-        <Named name="limit.replica_queue_requests" pool={of} /> waiting a replica
+        The gateway admits <Named name="limit.pool_rate_rps" pool={of} /> and queues{" "}
+        <Named name="limit.replica_queue_requests" pool={of} /> requests per replica
         {shedFirst && `, and sheds ${shedFirst} first`}
         {most !== undefined && (
           <>
-            ; at {brief(most)} times the load that was planned <Named name={`limit.gateway_success_at_${most}`} pool={of} /> of
+            ; at {brief(most)} times the planned load <Named name={`limit.gateway_success_at_${most}`} pool={of} /> of
             requests still succeed, and <Named name={`limit.engine_success_at_${most}`} pool={of} /> with the engine's flags alone
           </>
         )}
@@ -69,7 +69,7 @@ function PoolLimits({ name, shedFirst }: { name: string; shedFirst: string | nul
           <Legend entries={[{ name: "with the gateway's limits", tint: 0 }, { name: "with the engine's flags alone", tint: 5 }]} />
         </Chart>
       ) : (
-        <Nothing>This plan says nothing about overload.</Nothing>
+        <Nothing>This plan has no overload results.</Nothing>
       )}
       <Bursts of={of} />
       <Replays replays={plan.series(name)?.bursts ?? []} of={of} />
@@ -97,7 +97,7 @@ function Bursts({ of }: { of: string }) {
   const at = (kind: string) => lengths.map((each) => plan.number(`burst.${kind}_${each}s_ratio`, of) ?? null);
   return (
     <>
-      <Chart title="Burst budget: how high a burst of each length may be" caption="How many times the planned load may come, and for how long, without a violated SLO: four ways, each by itself. Hot and warm replicas are those that the policy keeps, cold ones as many as are needed.">
+      <Chart title="Burst budget: how high a burst of each length may be" caption="How far above the planned load a burst may go, and for how long, without violating an SLO: four ways, each by itself. Hot and warm replicas are those that the policy keeps, cold ones as many as are needed.">
         <Lines
           x={lengths.map((_, place) => place)}
           series={KINDS.map(([kind, label], tint) => ({ label, values: at(kind), tint, points: true }))}
@@ -127,12 +127,12 @@ function Bursts({ of }: { of: string }) {
 
 const GUARDED = "limits and retry budget";
 
-/** One burst played to the end: what came of those who came, and who waited, with and without limits. */
+/** One simulated burst: how requests ended, and how many waited, with and without limits. */
 function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
   const { plan } = useTold();
   const guarded = replays.find((each) => each.protection === GUARDED);
   const bare = replays.find((each) => each !== guarded);
-  if (!guarded || !bare) return <Nothing>This plan holds no replayed burst. Plan again with this version to have one.</Nothing>;
+  if (!guarded || !bare) return <Nothing>This plan has no replayed burst. Plan again with this version to have one.</Nothing>;
   const back = (each: BurstReplay, name: string) =>
     each.back_after_s === null ? (
       <>never comes back by itself</>
@@ -151,7 +151,7 @@ function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
         retry budget <Named name="replay.budgeted_success_fraction" pool={of} /> of those who come in it are served in time, and
         the pool {back(guarded, "replay.budgeted_back_s")}; without limits{" "}
         <Named name="replay.bare_success_fraction" pool={of} /> are, and it {back(bare, "replay.bare_back_s")}, because clients ask
-        again for what came too late. Without limits it recovers from such a burst up to{" "}
+        again for late answers. Without limits it recovers from such a burst up to{" "}
         <Named name="retry.recovers_bare_rps" pool={of} />, with limits and budget up to{" "}
         <Named name="retry.recovers_budgeted_rps" pool={of} />; <Fig of={plan.figure("demand.planning_rate", of)} /> are planned.
       </p>
@@ -175,7 +175,7 @@ function Burst({ replay }: { replay: BurstReplay }) {
   return (
     <Chart
       title={isGuarded ? "The burst with limits and a retry budget, by outcome" : "The burst without limits, by outcome"}
-      caption="Requests by when they first came and how they ended after their last attempt, a replica."
+      caption="Requests per replica, by first arrival and by outcome after the last attempt."
     >
       <Lines
         x={minutes(replay)}
@@ -199,7 +199,7 @@ function Burst({ replay }: { replay: BurstReplay }) {
 function Queue({ guarded, bare }: { guarded: BurstReplay; bare: BurstReplay }) {
   const each = (of: BurstReplay) => of.waiting_requests.map((one) => one / of.replicas);
   return (
-    <Chart title="The queue of a replica in the same burst" caption="Requests that wait at a replica, the most in each step. A queue that does not empty after the burst is fed by retries.">
+    <Chart title="The queue of a replica in the same burst" caption="Most requests waiting at a replica in each step. A queue that does not drain after the burst is fed by retries.">
       <Lines
         x={minutes(guarded)}
         series={[

@@ -16,7 +16,7 @@ export function LossesView() {
       ))}
       {!plan.json.drilled && (
         <Nothing>
-          Drills are no part of a plan: <code>ullage drill --json</code> plays ten more troubles on it, and{" "}
+          Drills are not part of a plan: <code>ullage drill --json</code> runs ten more failure scenarios on it, and{" "}
           <code>ullage report --drills FILE</code> shows them here.
         </Nothing>
       )}
@@ -37,16 +37,16 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
       {losses.length === 0 ? (
         <>
           <Sentence>What this fleet survives is not part of this document.</Sentence>
-          <Nothing>Plan again with this version to have the losses that were played.</Nothing>
+          <Nothing>Plan again with this version to have the simulated losses.</Nothing>
         </>
       ) : (
         <>
           <Sentence>
-            {losses.length - failed.length - open.length} of {losses.length} events that were played keep every SLO
+            {losses.length - failed.length - open.length} of {losses.length} simulated events meet every SLO
             {open.length > 0 && `; ${open.map(named).join(" and ")} ${open.length === 1 ? "is" : "are"} undecided`}
             {failed.length ? `; ${failed.map(named).join(" and ")} ${failed.length === 1 ? "does" : "do"} not.` : "."}
           </Sentence>
-          <Chart title="Requests within their SLO while each event lasts" caption="Of the SLO that came off worst, in one run of each event; the dashed line is what the SLO requires.">
+          <Chart title="Requests within their SLO while each event lasts" caption="For the worst-attained SLO, in one run of each event; the dashed line is what the SLO requires.">
             <Spans
               label={`Attainment during each event: ${losses.map((each) => `${each.title} ${each.during ? percent(each.during.value) : each.verdict}`).join(", ")}`}
               kind="dot"
@@ -68,7 +68,7 @@ function PoolLosses({ name, several }: { name: string; several: boolean }) {
             <Legend entries={[{ name: "SLO met", tint: 0 }, { name: "undecided", tint: 1 }, { name: "SLO violated or outage", tint: 5 }]} />
           </Chart>
           <Table
-            caption="Losses played on the planned fleet"
+            caption="Losses simulated on the planned fleet"
             rows={losses}
             columns={[
               { head: "event", cell: (row) => row.title },

@@ -67,7 +67,7 @@ export function MemoryView() {
                 />
               </>
             ) : (
-              <Nothing>This plan lists no lines of a device. Plan again with this version to have them.</Nothing>
+              <Nothing>This plan has no memory lines. Plan again with this version to have them.</Nothing>
             )}
             <p class="beside">
               Beyond one device: tensor parallelism of at least {brief(plan.number("memory.smallest_tp", of) ?? 1)} holds the

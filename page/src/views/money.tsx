@@ -32,12 +32,12 @@ export function MoneyView() {
             Prices: {summary.prices}.
           </>
         ) : (
-          "Nothing of this plan is priced: replicas and devices are all that is counted."
+          "Nothing of this plan is priced: only replicas and devices are counted."
         )}
       </Sentence>
       {paid.length ? (
         <>
-          <Chart title="The bill of a month by line" caption="Each line as large as its part; what is not priced is not in it.">
+          <Chart title="The bill of a month by line" caption="Area is the share of the bill; unpriced lines are left out.">
             <Treemap
               label={`The bill: ${paid.map((each) => `${lineName(each)} ${usd(each.usd)} USD`).join(", ")}`}
               tiles={paid.map((each) => ({
@@ -108,7 +108,7 @@ function Attributions() {
   const { plan } = useTold();
   const rules = plan.json.series?.rules ?? [];
   const names = Object.keys(rules[0]?.cents ?? {});
-  if (!rules.length || !names.length) return <Nothing>Nobody's use is known, so that the bill is not divided.</Nothing>;
+  if (!rules.length || !names.length) return <Nothing>Usage is unknown, so the bill is not attributed.</Nothing>;
   const groups = rules.filter((each) => !["idle", "reserve"].includes(each.name)).map((each) => each.name);
   const tint = (name: string) => (name === "idle" ? 7 : name === "reserve" ? 4 : groups.indexOf(name) % 4);
   return (

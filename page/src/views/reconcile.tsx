@@ -6,7 +6,7 @@ import { Chart, Fig, Nothing, Sentence, Table, useTold, View } from "../figure";
 import { brief, latency, percent, seconds, show, spaced } from "../words";
 
 const day = (text: string) => text.slice(0, 10);
-const shown = (value: number | null, unit: string) => (value === null ? "not seen" : show(value, unit));
+const shown = (value: number | null, unit: string) => (value === null ? "not observed" : show(value, unit));
 const signed = (value: number, unit = "") => `${value < 0 ? "−" : "+"}${brief(Math.abs(value))}${unit}`;
 const TINTS: Record<string, number> = { holds: 2, drifted: 5, unknown: 7 };
 
@@ -33,7 +33,7 @@ export function ReconcileView() {
       <Slos found={found} />
       {updates.length > 0 && (
         <Table
-          caption="What the plan file should say from now on"
+          caption="Proposed changes to the plan file"
           rows={updates}
           columns={[
             { head: "key", cell: (row) => <code>{row.key}</code> },
@@ -64,7 +64,7 @@ function Scores({ found }: { found: Reconciliation }) {
   return (
     <>
       {both.length > 0 && (
-        <Chart title="Observed as a multiple of planned" caption="Lines of the scorecard that are planned and observed on one basis; at the dashed line the plan came true.">
+        <Chart title="Observed as a multiple of planned" caption="Scorecard lines planned and observed on the same basis; the dashed line is a perfect prediction.">
           <Spans
             kind="dot"
             label={`Observed over planned: ${both.map((each) => `${each.what} ${brief(ratio(each))}`).join(", ")}`}
@@ -113,7 +113,7 @@ function Causes({ found }: { found: Reconciliation }) {
   return (
     <Chart
       title="Error by cause, in replicas"
-      caption={`What each cause is charged with, by Shapley over all causes${moved.length < shares.length ? "; those below a twentieth of a replica are left out" : ""}. The highest load of one replica, simulated with what was observed, scales the planned fleet.`}
+      caption={`Contribution of each cause, by Shapley over all causes${moved.length < shares.length ? "; those below a twentieth of a replica are left out" : ""}. The highest load of one replica, simulated with what was observed, scales the planned fleet.`}
     >
       <Waterfall rows={rows} label={`Error by cause: ${rows.map((each) => `${each.label} ${each.shown}`).join(", ")} replicas`} />
     </Chart>
@@ -126,7 +126,7 @@ function Inputs({ found }: { found: Reconciliation }) {
   return (
     <>
       {seen.length > 0 && (
-        <Chart title="Assumptions: observed as a multiple of stated" caption="With the interval that the observation leaves.">
+        <Chart title="Assumptions: observed as a multiple of stated" caption="With the interval of the observation.">
           <Spans
             kind="dot"
             label={`Assumptions observed over stated: ${seen.map((each) => `${each.name} ${brief(each.observed_value! / each.stated_value)}, ${each.verdict}`).join("; ")}`}
@@ -166,7 +166,7 @@ function Ages({ found }: { found: Reconciliation }) {
   const { plan } = useTold();
   if (!found.stale.length) return <p class="beside">No assumption that production was not asked about is past its maximum age.</p>;
   return (
-    <Chart title="Assumptions past their maximum age, in days" caption="Assumptions that production says nothing about; the value beside each is its age and the age that it may have.">
+    <Chart title="Assumptions past their maximum age, in days" caption="Assumptions that production does not show; each with its age and its maximum age.">
       <Spans
         label={`Ages: ${found.stale.map((each) => `${each.name} ${each.age_days} of ${each.max_age_days} days`).join(", ")}`}
         format={(value) => brief(value)}
@@ -187,12 +187,12 @@ function Slos({ found }: { found: Reconciliation }) {
   return (
     <>
       <Table
-        caption="SLOs over the whole stretch"
+        caption="SLOs over the whole period"
         rows={found.slos}
         columns={[
           { head: "SLO", cell: (row) => `${row.class_name} ${latency(row.slo)}` },
           { head: "limit", right: true, cell: (row) => seconds(row.limit_s) },
-          { head: "observed", right: true, cell: (row) => (row.low_s === null ? "not seen" : `${seconds(row.low_s)} to ${row.high_s === null ? "more" : seconds(row.high_s)}`) },
+          { head: "observed", right: true, cell: (row) => (row.low_s === null ? "not observed" : `${seconds(row.low_s)} to ${row.high_s === null ? "more" : seconds(row.high_s)}`) },
           { head: "outcome", tight: true, cell: (row) => <strong class={row.attained === "violated" ? "bad" : ""}>{row.attained}</strong> },
         ]}
       />

@@ -17,7 +17,7 @@ export function RiskView() {
             {plan.figure("risk.shortfall_fraction", of) ? (
               <Sentence>
                 With a chance of <Chance of={plan.figure("risk.shortfall_fraction", of)} /> the busiest hour needs more replicas than are
-                up, and <Named name="risk.shortfall_hours" pool={of} /> fall short
+                up, and <Named name="risk.shortfall_hours" pool={of} /> are short of capacity
                 {plan.figure("risk.chosen_replicas", of) && (
                   <>
                     ; a chance of <Chance of={plan.known("policy.shortfall")} /> would take <Named name="risk.chosen_replicas" pool={of} />
@@ -26,9 +26,9 @@ export function RiskView() {
                 .
               </Sentence>
             ) : (
-              <Sentence>How often this plan falls short was not studied.</Sentence>
+              <Sentence>The risk of this plan was not studied.</Sentence>
             )}
-            {risk ? <PoolRisk risk={risk} of={of} /> : <Nothing>The study of the risk was left out. Plan without --quick.</Nothing>}
+            {risk ? <PoolRisk risk={risk} of={of} /> : <Nothing>The risk study was skipped. Plan without --quick.</Nothing>}
           </div>
         );
       })}
@@ -57,11 +57,11 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             name: each.replicas === risk.replicas ? planned?.name : null,
             tint: each.replicas === risk.replicas ? 1 : 0,
           }))}
-          rules={chosen === undefined ? [] : [{ at: chosen, label: `chosen: ${percent(chosen)}` }]}
+          rules={chosen === undefined ? [] : [{ at: chosen, label: `target: ${percent(chosen)}` }]}
         />
       </Chart>
       {need.every((each) => each !== undefined) && (
-        <Chart title="Replicas that the busiest hour turns out to need" caption="The line from 10 to 90 % of all draws, the dot at half of them.">
+        <Chart title="Replicas that the busiest hour needs" caption="The line from p10 to p90 of all draws, the dot at p50.">
           <Spans
             label={`Replicas needed: ${need.map((each) => brief(Number(each!.value))).join(", ")}`}
             kind="dot"
@@ -82,7 +82,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
       )}
       {risk.drivers.length === 0 && <Nothing>No input moves the answer: every draw needs the same.</Nothing>}
       {risk.drivers.length > 0 && (
-      <Chart title={`What moves the ${risk.drives === "cost" ? "cost" : "number of replicas"}: part of its spread by input`} caption="What each input explains alone, with its interval.">
+      <Chart title={`What moves the ${risk.drives === "cost" ? "cost" : "number of replicas"}: share of variance by input`} caption="What each input explains alone, with its interval.">
         <Spans
           label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
           format={percent}
@@ -129,7 +129,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             { head: "replicas", cell: (row) => brief(row.replicas) },
             { head: "a month", right: true, cell: (row) => `${usd(row.usd)} USD` },
             { head: "hours short a month", right: true, cell: (row) => brief(row.hours_per_month, 2) },
-            { head: "best where a bad hour costs at least", right: true, cell: (row) => (row.worth_from_usd === null ? "–" : `${usd(row.worth_from_usd)} USD`) },
+            { head: "worth it if a bad hour costs at least", right: true, cell: (row) => (row.worth_from_usd === null ? "–" : `${usd(row.worth_from_usd)} USD`) },
           ]}
         />
       )}

@@ -26,11 +26,11 @@ function PoolScaling({ name }: { name: string }) {
     <>
       {several && <h3>{name}</h3>}
       <Sentence>
-        A cold replica is ready after <Named name="ready.cold_p50_s" pool={of} />, one in ten only after{" "}
-        <Named name="ready.cold_p90_s" pool={of} />; so the rule asks for more at{" "}
-        <Named name="scaling.threshold_requests" pool={of} /> in flight a replica, and{" "}
+        A cold replica is ready after <Named name="ready.cold_p50_s" pool={of} />, one in ten takes longer than{" "}
+        <Named name="ready.cold_p90_s" pool={of} />; so the rule scales up at{" "}
+        <Named name="scaling.threshold_requests" pool={of} /> in flight per replica, and{" "}
         {plan.number("scaling.saving_fraction", of) === 0 ? (
-          "saves nothing beside a fixed fleet."
+          "saves nothing against a fixed fleet."
         ) : (
           <>
             saves <Named name="scaling.saving_fraction" pool={of} /> of the replica-hours of a fixed fleet.
@@ -40,11 +40,11 @@ function PoolScaling({ name }: { name: string }) {
       {found && found.replicas.length > 1 ? (
         <Day name={name} />
       ) : (
-        <Nothing>This plan holds no hours of the rule at work. Plan again with this version to have them.</Nothing>
+        <Nothing>This plan has no simulated hours of the rule. Plan again with this version to have them.</Nothing>
       )}
       <Ready of={of} />
       <Table
-        caption="The rule, and what it did on the day that it was played on"
+        caption="The rule, and what it did on the simulated day"
         rows={figures}
         columns={[
           { head: "figure", cell: (row) => spaced(row.name.replace(/^.*scaling\./, "").replace(/_(s|fraction)$/, "")) },
@@ -102,7 +102,7 @@ function Ready({ of }: { of: string }) {
   const short = known.filter((each) => !long.includes(each));
   if (!phases.length) return <Nothing>This plan has no phases of a start.</Nothing>;
   return (
-    <Chart title="How long a cold start takes, by phase" caption="Each phase at its median, and each at one in ten: not every phase is slow in one start, so that these bars are longer than a start at that percentile.">
+    <Chart title="How long a cold start takes, by phase" caption="Each phase at p50 and at p90: phases are not all slow in the same start, so the p90 bars add up to more than a p90 start.">
       <Stacked
         label={`Phases of a cold start: ${phases.map((each) => `${each} ${seconds(plan.number(`ready.${each}_p50_s`, of) ?? 0)}`).join(", ")}`}
         bars={["p50", "p90"].map((which) => ({

@@ -8,7 +8,7 @@ import { brief, latency, percent, plainSeconds, seconds } from "../words";
 export function ServiceView() {
   const { plan } = useTold();
   return (
-    <View id="service" question="How much load may one replica take?">
+    <View id="service" question="How much load can one replica take?">
       {plan.pools.map((pool) => (
         <PoolService key={pool.name} name={pool.name} />
       ))}
@@ -34,7 +34,7 @@ function PoolService({ name }: { name: string }) {
         <Named name="point.highest_rps" pool={of} />
         {evidence !== undefined && evidence > 0 && (
           <>
-            , less <Named name="point.margin_evidence_fraction" pool={of} /> because of how its step times are known
+            , less <Named name="point.margin_evidence_fraction" pool={of} /> because its step times are uncertain
           </>
         )}
         .{" "}
@@ -51,7 +51,7 @@ function PoolService({ name }: { name: string }) {
         )}
       </Sentence>
       {stable.length < 2 ? (
-        <Nothing>This plan holds no points of the service curve. Plan again with this version to have them.</Nothing>
+        <Nothing>This plan has no points of the service curve. Plan again with this version to have them.</Nothing>
       ) : (
         <>
           <div class="pair">
@@ -143,7 +143,7 @@ function GoodputChart({ points, of, unstable }: { points: LoadPoint[]; of: strin
   const x = points.map((each) => each.offered_rps);
   const best = Math.max(...points.map((each) => each.goodput?.value ?? 0));
   return (
-    <Chart title="Goodput by load of one replica" caption="Requests a second that succeed within every SLO, beside what is offered. Beyond the peak more load brings less.">
+    <Chart title="Goodput by load of one replica" caption="Requests per second that succeed within every SLO, against offered load. Beyond the peak, more load yields less.">
       <Lines
         x={x}
         series={[

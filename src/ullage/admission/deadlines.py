@@ -138,7 +138,7 @@ def _too_short(
     return Rejection(
         stage="admission limits",
         reason=(
-            f"{slo_class.name} has a deadline of {number(stated):.3g} s, and {what} of half of its requests "
+            f"{slo_class.name} has a deadline of {number(stated):.3g} s, but {what} of half of its requests "
             f"{'takes' if prefill_alone else 'take'} longer on a nearly idle replica"
         ),
         figure=Figure(
@@ -153,6 +153,6 @@ def _too_short(
                 change=f"a deadline of {enough_s:.3g} s for {slo_class.name}",
                 effect="a nearly idle replica answers 19 of 20 in time",
             ),
-            Remedy(change="a faster device, more devices a replica, or a smaller model", effect="shorter steps"),
+            Remedy(change="a faster device, more devices per replica, or a smaller model", effect="shorter steps"),
         ),
     )

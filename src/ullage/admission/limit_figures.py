@@ -88,7 +88,7 @@ def _capacity(
         "limit.replica_queue_requests",
         found.waiting_requests,
         "requests",
-        "requests completed a second at the concurrency limit x the longest time to a first token",
+        "requests completed per second at the concurrency limit x the longest time to a first token",
         (running, policy.overload),
     )
     times = f"x {found.replicas} replicas"
@@ -98,14 +98,14 @@ def _capacity(
         "limit.queue_age_s",
         min(found.bounds.ages_s.values()),
         "s",
-        "the least of the waits of the classes",
+        "the shortest wait of any class",
         (waiting,),
     )
     context = memory.figures["memory.longest_context_tokens"]
-    make("limit.context_tokens", found.context_tokens, "tokens", "what is approved, and fits into memory", (context,))
+    make("limit.context_tokens", found.context_tokens, "tokens", "what is approved and fits in memory", (context,))
     signal = found.backpressure
     warned = (waiting, policy.backpressure)
-    make("limit.backpressure_requests", signal.warn_requests, "requests", f"of {signal.metric}, a replica", warned)
+    make("limit.backpressure_requests", signal.warn_requests, "requests", f"of {signal.metric}, per replica", warned)
     rate = make(
         "limit.pool_rate_rps",
         found.pool_rate_rps,
@@ -113,7 +113,7 @@ def _capacity(
         "highest load at which the pool meets every SLO, bursts included, simulated",
         (*curve.inputs, *fleet),
     )
-    drained = "time to work off a full queue beside the planned load"
+    drained = "time to drain a full queue on top of the planned load"
     make("limit.retry_after_s", signal.retry_after_s, "s", drained, (waiting, rate))
     return rate
 
@@ -135,7 +135,7 @@ def _by_class(
             f"limit.{name}.rate_rps",
             each.rate_rps,
             "req/s",
-            "its share of the pool's engine time / engine time of one request; what no class planned for is shared",
+            "its share of the pool's engine time / engine time of one request; unplanned capacity is shared",
             (rate, planned),
         )
         spent = "rate x mean tokens of a request"
@@ -157,11 +157,11 @@ def _by_class(
             "prefill and decode of the median request on a nearly idle replica, simulated",
             curve.inputs,
         )
-        never = "deadline less the floor: older ones end too late even on an idle replica"
+        never = "deadline less the floor: older requests finish too late even on an idle replica"
         make(f"limit.{name}.latest_start_s", deadline.latest_start_s, "s", never, (deadline.stated, floor))
         context = min(found.context_tokens, next(t.longest_context_tokens for t in demand.classes if t.name == name))
         fits = (memory.figures["memory.longest_context_tokens"],)
-        make(f"limit.{name}.context_tokens", context, "tokens", "its longest context, as far as it fits", fits)
+        make(f"limit.{name}.context_tokens", context, "tokens", "its longest context, if it fits", fits)
 
 
 def _by_tenant(
@@ -182,7 +182,7 @@ def _by_tenant(
             f"limit.tenant.{each.tenant}.granted_rps",
             each.granted_rps,
             "req/s",
-            "what it gets of what it sends at the planning rate",
+            "what it is granted of its demand at the planning rate",
             asked,
         )
         spent = "rate x mean tokens of a request of the mix"
@@ -210,7 +210,7 @@ def _retries(
             f"retry.recovers_{_SHORT[recovery.protection]}_rps",
             recovery.recovers_rps * found.replicas,
             "req/s",
-            f"highest load at which the pool is back in time after {burst_s:.3g} s of twice its capacity, "
+            f"highest load at which the pool recovers in time after {burst_s:.3g} s of twice its capacity, "
             f"{recovery.protection}, simulated",
             (rate, *policy.retry_inputs, policy.recovery),
         )
@@ -221,7 +221,7 @@ def _retries(
         make(f"replay.{short}_success_fraction", share, "fraction", f"requests in time of those in {said}", simulated)
         make(f"replay.{short}_queue_requests", most, "requests", f"longest queue of a replica in {said}", simulated)
         if replay.back_after_s is not None:
-            back = f"until half of what the SLOs require is met again, for good, after {said}"
+            back = f"until half of what the SLOs require is met again for good, after {said}"
             make(f"replay.{short}_back_s", replay.back_after_s, "s", back, (*simulated, policy.recovery))
     make("retry.budget_fraction", number(policy.retry_budget), "fraction", "as decided", (policy.retry_budget,))
 

@@ -120,7 +120,7 @@ def limit_lines(
             replica_value=waiting,
             pool_value=waiting * replicas,
             unit="requests",
-            why="what is worked off within the longest wait below",
+            why="what is processed within the longest wait below",
         ),
         LimitLine(
             name="steady rate",
@@ -134,7 +134,7 @@ def limit_lines(
             replica_value=min(memory.longest_context_tokens, memory.approved.context_tokens),
             pool_value=None,
             unit="tokens",
-            why="what is approved, and fits into memory",
+            why="what is approved and fits in memory",
         ),
     ]
     for name, limit_s in guard.first_token_s.items():

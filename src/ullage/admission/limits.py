@@ -203,9 +203,9 @@ def _without_gateway(found: AdmissionLimits) -> str:
         for way in (ENGINE_ALONE, WITH_GATEWAY)
     )
     why = (
-        "an engine queues what it is sent, and a growing queue makes everybody late"
+        "an engine queues all it is sent, and a growing queue makes every request late"
         if found.flags.waiting_requests is None
-        else "an engine's bound refuses whoever comes when its queue is full, whatever their class or wait"
+        else "an engine's bound rejects any request once its queue is full, whatever its class or wait"
     )
     return (
         f"With the engine's flags alone {alone:.1%} of requests succeed at {worst:.3g} times the planned load, with "
@@ -216,16 +216,16 @@ def _without_gateway(found: AdmissionLimits) -> str:
 def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float) -> tuple[str, ...]:
     """What a reader has to know that no single number says."""
     missed = [f"{each.class_name} {each.slo_name}" for each in found.checks if each.is_missed_with_limits]
-    kept = "admitted requests meet their SLOs" if not missed else f"{', '.join(missed)} is still missed"
+    kept = "admitted requests meet their SLOs" if not missed else f"{', '.join(missed)} is still violated"
     overload = (
-        f"At {number(policy.overload):.3g} times what the replicas can do, {kept}, with priority scheduling in the "
+        f"At {number(policy.overload):.3g} times capacity, {kept}, with priority scheduling in the "
         "engine. Waits are to be enforced while the backpressure signal is on; at other times only deadlines are."
     )
     notes = [overload, _without_gateway(found)]
     bare, whole = found.recovery(NO_LIMITS), found.recovery(LIMITS_AND_BUDGET)
     if bare.capacity_fraction < 1.0:
         notes.append(
-            f"Without limits the pool does not come back by itself above {bare.recovers_rps * found.replicas:.3g} "
+            f"Without limits the pool does not recover by itself above {bare.recovers_rps * found.replicas:.3g} "
             f"req/s, {bare.capacity_fraction:.0%} of what its replicas complete: after a burst its "
             "clients ask again faster than it works off what they gave up on. With limits and a retry budget it is "
             "back within "

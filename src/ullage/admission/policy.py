@@ -148,7 +148,7 @@ class AdmissionPolicy:
     def __post_init__(self) -> None:
         _require(self.attempts, 1, 20, "Give 2 or 3.")
         _require(self.overload, 1.01, 10.0, "Give a ratio above 1, for example 1.5.")
-        _require(self.recovery, 1.0, 6 * _HOUR_S, "Give a time within which people step in, for example 10min.")
+        _require(self.recovery, 1.0, 6 * _HOUR_S, "Give the time until an operator would intervene, for example 10min.")
         _require(self.slo_window, 60.0, 30 * 24 * _HOUR_S, "Give a window, for example 1h.")
         _require(self.retry_budget, 0.0, 1.0, "Give a share, for example 10%.")
         _require(self.backpressure, 0.0, 1.0, "Give a share of the queue, for example 50%.")
@@ -164,7 +164,7 @@ class AdmissionPolicy:
         for name in names:
             if names.count(name) > 1:
                 raise InputError(
-                    field="admission.tenants", value=name, problem="is named twice", fix="Give each its own name."
+                    field="admission.tenants", value=name, problem="appears twice", fix="Use each name once."
                 )
         shares = sum(number(each.share) for each in self.tenants)
         if shares > 1.0 + 1e-9:
@@ -172,7 +172,7 @@ class AdmissionPolicy:
                 field="admission.tenants",
                 value=shares,
                 problem="shares of the traffic add up to more than 1",
-                fix="Give the part of the requests that each tenant sends.",
+                fix="Give the share of requests that each tenant sends.",
             )
 
     @property

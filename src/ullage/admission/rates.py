@@ -123,13 +123,13 @@ def shed_order(
 ) -> tuple[ShedStep, ...]:
     """What goes first: work that is already lost, then repetitions, then the greedy, then the least urgent."""
     steps = [
-        ("requests that cannot end before their deadline", "at any load", "504"),
+        ("requests that cannot finish before their deadline", "at any load", "504"),
         (f"retries beyond {retry_budget:.0%} of requests", "at any load", "429"),
     ]
     if tenants:
         steps.append(("requests of a tenant above its share", "while anything waits", "429"))
     for each in sorted(rates, key=lambda one: -one.priority):
-        wholly = "" if each.shed_wholly_ratio is None else f", all of it from {each.shed_wholly_ratio:.3g}"
+        wholly = "" if each.shed_wholly_ratio is None else f", completely from {each.shed_wholly_ratio:.3g}"
         steps.append(
             (
                 f"{each.class_name} (priority {each.priority})",

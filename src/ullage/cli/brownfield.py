@@ -23,9 +23,9 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Lay a plan over what runs: have, need, change, risk, and the order of steps.
+    """Compare a plan with what a cluster runs: gaps, risks, and the steps in order.
 
-    Read are Deployments, StatefulSets and LeaderWorkerSets with their engine's arguments, their autoscalers, and Nodes.
+    It reads Deployments, StatefulSets and LeaderWorkerSets with their engine's arguments, their autoscalers, and Nodes.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

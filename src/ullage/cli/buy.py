@@ -15,12 +15,12 @@ def command(
     fleet: Fleet = "following",
     months: Annotated[
         int | None,
-        typer.Option("--months", metavar="COUNT", help="Months to look at. Default: the longest term's, 12 at least."),
+        typer.Option("--months", metavar="COUNT", help="Months to cover. Default: the longest term, at least 12."),
     ] = None,
     regret: Annotated[
         str | None,
         typer.Option(
-            "--regret", metavar="SHARE", help="How much above the best for it any world may cost, as 10%. Default: any."
+            "--regret", metavar="SHARE", help="Highest regret allowed in any case, such as 10%. Default: any."
         ),
     ] = None,
     changed: Set = None,
@@ -33,11 +33,11 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Say how to buy a plan's nodes: for a term, by the hour, on spot; what that saves, and what it may lose.
+    """Choose how to buy a plan's nodes: committed, on demand, spot; savings and regret.
 
-    Futures of demand are drawn month by month, and an integer program finds the mix of least expected cost. Beside it
-    stand all on demand, all committed and a fixed 70 %, and what each loses if demand or list prices come out
-    otherwise. Commitments that run already are prices.held, classes that may be interrupted prices.spot_classes.
+    Futures of demand are drawn month by month, and an integer program finds the mix of least expected cost. It is
+    compared with all on demand, all committed and a fixed 70 %, also where demand or list prices turn out
+    differently. Existing commitments are prices.held, classes that may be interrupted prices.spot_classes.
     """
     from ullage import verbs
     from ullage.verbs.answer import Refusal

@@ -48,7 +48,7 @@ def command(
     goodput: Annotated[
         str | None,
         typer.Option(
-            "--goodput", metavar="LIMITS", help="Judge requests anew: 'ttft:500ms tpot:50ms'. Default: the file's own."
+            "--goodput", metavar="LIMITS", help="Recount goodput: 'ttft:500ms tpot:50ms'. Default: the file's own."
         ),
     ] = None,
     goodput_rule: Annotated[
@@ -56,7 +56,7 @@ def command(
         typer.Option(
             "--goodput-rule",
             metavar="TOOL",
-            help="Whose habits decide what limits leave open. Default: ours and the tool's.",
+            help="Whose conventions fill gaps in the limits. Default: Ullage's and the tool's.",
         ),
     ] = None,
     model: Model = None,
@@ -131,7 +131,9 @@ def _check_out(out: Path | None, *, inspect: bool, force: bool) -> None:
 
     if inspect:
         fix = "Leave out one of the two."
-        raise InputError(field="--out", value=str(out), problem="stands beside --inspect, which fits nothing", fix=fix)
+        raise InputError(
+            field="--out", value=str(out), problem="cannot be combined with --inspect, which fits nothing", fix=fix
+        )
     check_target(out, field="--out", force=force)
 
 

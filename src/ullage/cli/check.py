@@ -14,7 +14,7 @@ from ullage.errors import ExitCode
 
 def command(
     file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
-    names: Annotated[list[str] | None, typer.Argument(help="Which checks to make. Default: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which checks to run. Default: all.")] = None,
     rules: Rules = None,
     changed: Set = None,
     traffic: Traffic = None,
@@ -27,9 +27,9 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Look for mistakes in a plan and in what is claimed of the service: each with both numbers and what mends it.
+    """Check a plan and claims about the service for known mistakes: each with both numbers and a fix.
 
-    Claims stand in the plan file, under claims. The exit code is 3 where a mistake is found; warnings are only printed.
+    Claims are in the plan file, under claims. The exit code is 3 where a mistake is found; warnings are only printed.
     """
     from ullage import verbs
     from ullage.report.decisions.check_page import check_list

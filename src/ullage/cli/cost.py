@@ -37,23 +37,28 @@ Rule = Annotated[
     ),
 ]
 BasisName = Annotated[
-    str, typer.Option("--basis", metavar="NAME", help="usage, or allocation by the parts of --allotted.")
+    str, typer.Option("--basis", metavar="NAME", help="usage, or allocation by the shares of --allotted.")
 ]
 Allotted = Annotated[
-    list[str] | None, typer.Option("--allotted", metavar="NAME=SHARE", help="A part of the fleet: acme=40%. Repeat.")
+    list[str] | None, typer.Option("--allotted", metavar="NAME=SHARE", help="A share of the fleet: acme=40%. Repeat.")
 ]
 IdleName = Annotated[
-    str, typer.Option("--idle", metavar="HOW", help="Idle time and reserves: apart, or spread over the groups.")
+    str,
+    typer.Option(
+        "--idle",
+        metavar="HOW",
+        help="Idle time and reserves: as separate lines, or spread over the groups (apart, spread).",
+    ),
 ]
 SpreadBy = Annotated[
     str, typer.Option("--spread-by", metavar="RULE", help="The rule that spreads them. Default: --rule.")
 ]
 Known = Annotated[
     list[str] | None,
-    typer.Option("--known", metavar="NAME", help="Names that are allowed; others are unallocated. Repeat."),
+    typer.Option("--known", metavar="NAME", help="Allowed names; all others count as unallocated. Repeat."),
 ]
 Usage = Annotated[
-    list[Path] | None, typer.Option("--usage", metavar="LOG", help="Request logs that say who used it. Repeat.")
+    list[Path] | None, typer.Option("--usage", metavar="LOG", help="Request logs with who made each request. Repeat.")
 ]
 Against = Annotated[
     str | None,
@@ -66,16 +71,16 @@ Commit = Annotated[
     str | None, typer.Option("--commit", metavar="PURCHASE", help="How much to commit, as 1y-no-upfront, and why.")
 ]
 Before = Annotated[
-    Path | None, typer.Option("--before", metavar="FILE", help="Another plan file: why this bill differs from its.")
+    Path | None, typer.Option("--before", metavar="FILE", help="Another plan file: explain why this bill differs.")
 ]
 Quarter = Annotated[bool, typer.Option("--quarter", help="A budget of the next three months, with its band.")]
 Year = Annotated[bool, typer.Option("--year", help="A budget of the next twelve months, with its band.")]
 Focus = Annotated[
-    Path | None, typer.Option("--focus", metavar="FILE.csv", help="Write the charges as a FOCUS 1.2 file too.")
+    Path | None, typer.Option("--focus", metavar="FILE.csv", help="Also write the charges as a FOCUS 1.2 file.")
 ]
 
 Table = Annotated[
-    Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write who is charged what as a plain table too.")
+    Path | None, typer.Option("--csv", metavar="FILE.csv", help="Also write the chargeback as a plain table.")
 ]
 
 
@@ -114,8 +119,8 @@ def command(
     """Bill a plan: every line of a month, what a success costs, and who caused it.
 
     A line whose price or driver is not known says what to give and is never counted as 0. Rows of the attribution sum
-    to every line, to the cent. With --quarter or --year months to come are billed over many futures: P10, P50, P90, why
-    they differ from today's bill, and beside them months that a ledger keeps bills of.
+    to every line, to the cent. With --quarter or --year future months are billed over many draws: P10, P50, P90, why
+    they differ from today's bill, and the past months whose bills are in a ledger.
     """
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole

@@ -27,7 +27,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Play on a plan what goes wrong in practice, each with a verdict, a figure and the change that would pass.
+    """Simulate failures and overloads on a plan, each with a verdict, a figure and the change that would pass.
 
     Drills may be named without a file. The exit code is 3 where a drill fails.
     """

@@ -31,15 +31,13 @@ def command(
     stored: PlanOption = None,
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", metavar="NAMES", help="What to make files for, such as keda,vllm,pdb. Repeat."),
+        typer.Option("--target", metavar="NAMES", help="Targets to write, such as keda,vllm,pdb. Repeat."),
     ] = None,
     out: Out = None,
     diff: Diff = None,
     check: Annotated[
         bool,
-        typer.Option(
-            "--check", help="Exit with 3 where the folder of --diff or --out does not say what the plan says."
-        ),
+        typer.Option("--check", help="Exit with 3 if the folder of --diff or --out differs from the plan."),
     ] = False,
     searched: Annotated[
         bool,
@@ -56,7 +54,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Write a plan as the files that a cluster, a gateway and a monitoring stack take, each number with its reason.
+    """Write a plan as files for a cluster, a gateway and a monitoring stack, each number with its reason.
 
     Names and labels come from the plan file's emit section. All files are written, or none. With --diff a patch is
     printed and nothing is written.
@@ -73,7 +71,7 @@ def command(
         return ExitCode.OK
     against = diff or (out if check else None)
     if check and against is None:
-        raise InputError(field="--check", value=True, problem="has no folder to look at", fix="Give --diff DIR.")
+        raise InputError(field="--check", value=True, problem="has no folder to compare with", fix="Give --diff DIR.")
     if out is not None:
         check_folder(out, field="--out")
     names = [name.strip() for each in target or () for name in each.split(",") if name.strip()]

@@ -33,11 +33,9 @@ def command(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help=f"{_SIDE}: what is to run.")],
     plan: PlanOption = None,
     tolerance: Annotated[
-        str, typer.Option("--tolerance", metavar="SHARE", help="How much longer a request may take a device.")
+        str, typer.Option("--tolerance", metavar="SHARE", help="How much more device time a request may take.")
     ] = "5%",
-    fast: Annotated[
-        bool, typer.Option("--no-replicas", help="Leave out what the difference means in replicas and USD.")
-    ] = False,
+    fast: Annotated[bool, typer.Option("--no-replicas", help="Leave out the effect on replicas and USD.")] = False,
     changed: Set = None,
     traffic: Traffic = None,
     cached_share: CachedShare = None,
@@ -53,7 +51,7 @@ def command(
 ) -> int:
     """Compare a plan's replica before and after a change of engine, flags, driver or quantisation; for CI.
 
-    The exit code is 3 where it is slower by more than the tolerance and not by luck, 5 where the tests are too coarse
+    The exit code is 3 where it is significantly slower than the tolerance allows, 5 where the tests are too coarse
     to tell, and 0 otherwise.
     """
     from ullage import verbs

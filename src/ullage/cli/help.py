@@ -7,21 +7,21 @@ from __future__ import annotations
 
 VERBS: dict[str, str] = {
     "plan": "Plan a fleet: every stage in order, from traffic to cost, each number with its evidence.",
-    "init": "Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.",
+    "init": "Write a first plan file from what you have: a trace, a load test, an engine's log, a model's name.",
     "report": "Write a plan as one HTML file: each question, its answer, a chart, and every number explained.",
-    "options": "Compare devices, parallelism and settings by cost per success; who is refused and why; when to order.",
-    "risk": "Say how often a plan's fleet falls short, which inputs move it, and what to measure first.",
-    "scenarios": "Plan the best, the base, the worst and your own future, and compare the plans.",
-    "portfolio": "Place many services under shared quotas, budget and nodes: what to give up first, who moves out.",
-    "brownfield": "Lay a plan over what a cluster runs: have, need, change, risk, and the order of steps.",
-    "check": "Look for mistakes in a plan and in what is claimed of the service; an exit code for CI.",
-    "drill": "Play on a plan what goes wrong in practice: verdict, figure, and the change that would pass.",
+    "options": "Compare devices, parallelism and settings by cost per success; what is refused and why; when to order.",
+    "risk": "Estimate how often a fleet falls short, which inputs drive it, and what to measure first.",
+    "scenarios": "Plan the best, base and worst case and your own scenarios, and compare them.",
+    "portfolio": "Place many services under shared quotas, budget and nodes: what to drop first, what moves.",
+    "brownfield": "Compare a plan with what a cluster runs: gaps, risks, and the steps in order.",
+    "check": "Check a plan and claims about the service for known mistakes; an exit code for CI.",
+    "drill": "Simulate failures and overloads on a plan: verdict, figure, and the change that would pass.",
     "emit": "Write a plan as manifests, flags, rules and limits for a cluster, each number with its reason.",
-    "scale": "Try scaling rules on a plan's traffic: yours, ours and common ones, with what each costs and violates.",
-    "shadow": "Play a scaling rule on production's own traffic, beside what the live autoscaler did.",
-    "compare": "Compare two plans: which inputs changed, which figures moved, and why.",
-    "reconcile": "Hold a kept plan against production: scorecard, error by cause, and what to change.",
-    "ledger": "What was kept: list, show, diff, export, import, verify, and let go by rule.",
+    "scale": "Compare scaling rules on a plan's traffic: yours, ours and common ones, by cost and SLO violations.",
+    "shadow": "Replay a scaling rule on production traffic, beside what the live autoscaler did.",
+    "compare": "Compare two plans: which inputs changed, which figures changed, and why.",
+    "reconcile": "Compare a stored plan with production: scorecard, error by cause, and what to change.",
+    "ledger": "The ledger of stored plans and observations: list, show, diff, export, import, verify, prune.",
     "facts": "Show what is known about devices, models and engines: each value with range, source and age.",
     "profile": "Profile request logs: arrivals, bursts, lengths, seasons, sessions, reuse, and anomalies.",
     "forecast": "Forecast demand: a fan chart, the busiest hour to plan for, past accuracy, and anomalies.",
@@ -29,12 +29,12 @@ VERBS: dict[str, str] = {
     "validate": "Predict load tests from a plan, then score them: validated, not validated, or cannot tell.",
     "gate": "Compare a replica before and after an upgrade: slower or not, replicas, USD; an exit code for CI.",
     "calibrate": "Fit a step model to load tests of any tool; --inspect shows what was read and its anomalies.",
-    "memory": "Budget the memory of a device: does a model fit, and how much fits beside it.",
+    "memory": "Budget the memory of a device: does a model fit, and how much KV cache is left.",
     "curve": "Sweep the load of one replica: latency and goodput by load, the knee, and the load to run at.",
-    "simulate": "Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.",
-    "size": "Size a pool: the least replicas that meet every SLO at a rate, by simulation.",
+    "simulate": "Simulate a trace, a plan's traffic or a synthetic load on replicas: latency, outcomes, queues.",
+    "size": "Size a pool: the fewest replicas that meet every SLO at a rate, by simulation.",
     "cost": "Bill a plan: every line of a month, what a success costs, and who caused it.",
-    "buy": "Say how to buy a plan's nodes: terms, hours, spot; what the mix saves, and what it may lose.",
+    "buy": "Choose how to buy a plan's nodes: committed, on demand, spot; savings and regret.",
 }
 
 SERVICES: dict[str, str] = {
@@ -58,7 +58,7 @@ def top_level_help() -> str:
     return f"""\
 Usage: ullage VERB [ARGUMENTS]
 
-Plan capacity and cost for language-model serving: how full to run the fleet, and how sure that is.
+Plan capacity and cost for language-model serving: how full to run the fleet, and how certain that is.
 
 Verbs:
 {verbs}

@@ -19,16 +19,16 @@ def command(
     profile: Annotated[Path | None, typer.Option("--profile", help="What ullage profile --save wrote.")] = None,
     load_test: LoadTests = None,
     engine_log: EngineLogs = None,
-    service: Annotated[str | None, typer.Option("--service", help="What the plan is called.")] = None,
+    service: Annotated[str | None, typer.Option("--service", help="Name of the service.")] = None,
     out: Out = None,
     force: Force = False,
     as_of: AsOf = None,
     quiet: Quiet = False,
 ) -> int:
-    """Write a first plan file from what there is: a trace, a load test, an engine's log, a model's name.
+    """Write a first plan file from what you have: a trace, a load test, an engine's log, a model's name.
 
-    It is written to plan.yaml unless --out names another file; --out - prints it. Every line that was found says where;
-    every line that is not known is marked to be decided.
+    It is written to plan.yaml unless --out names another file; --out - prints it. Every value found names its source;
+    every unknown one is marked `decide`.
     """
     from ullage import verbs
     from ullage.files.whole import check_target

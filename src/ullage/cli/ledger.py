@@ -23,25 +23,25 @@ def command(
         str | None,
         typer.Option("--kind", metavar="KIND", help="List one kind: plan, observation, bill, reconciliation, ..."),
     ] = None,
-    service: Annotated[str | None, typer.Option("--service", help="What the plan is called.")] = None,
+    service: Annotated[str | None, typer.Option("--service", help="Name of the service.")] = None,
     every: Every = False,
     out: Out = None,
     force: Force = False,
     newest: Annotated[
-        int | None, typer.Option("--newest", min=1, help="What prune keeps: so many of each kind and service.")
+        int | None, typer.Option("--newest", min=1, help="Prune: keep this many of each kind and service.")
     ] = None,
     younger: Annotated[
         str | None,
-        typer.Option("--younger", metavar="TIME", help="What prune keeps: all that is younger, such as 365d."),
+        typer.Option("--younger", metavar="TIME", help="Prune: keep everything younger, such as 365d."),
     ] = None,
-    really: Annotated[bool, typer.Option("--really", help="Remove what prune otherwise only lists.")] = False,
+    really: Annotated[bool, typer.Option("--really", help="Prune: remove entries instead of listing them.")] = False,
     markdown: Markdown = False,
     json: AsJson = False,
     no_color: NoColor = False,
 ) -> int:
-    """What was kept by --keep, in order of time; nothing in a ledger is ever changed.
+    """List what --keep stored, in order of time; nothing in a ledger is ever changed.
 
-    diff compares two plans. export writes entries as lines of JSON and import takes them over, each held to its digest.
+    diff compares two plans. export writes entries as lines of JSON and import adds them, each checked by its digest.
     verify recomputes every digest; its exit code is 3 where an entry is damaged. prune removes the bodies that a rule
     does not keep, and leaves their lines.
     """

@@ -8,7 +8,7 @@ from ullage.errors import ExitCode, InputError
 def command() -> int:
     """Serve the read-only verbs to an agent over MCP: requests on stdin, answers on stdout, until stdin ends.
 
-    The tools are the verbs that only look, with the requests and the limits of the REST service. No path or address in
+    The tools are the read-only verbs, with the requests and the limits of the REST service. No path or address in
     a request is ever followed.
     """
     import importlib.util

@@ -44,8 +44,8 @@ def command(
     """Measure one replica with a load tool, test by test, until the plan's number of replicas is decided.
 
     Each test is the one that narrows the number most for its device time. Results, a calibration and a diff of the
-    plan file are left in --folder; a broken measurement goes on from there. The exit code is 5 where a bound was
-    reached before the number was decided.
+    plan file are written to --folder; an interrupted measurement resumes from there. The exit code is 5 where a bound
+    was reached before the number was decided.
     """
     from ullage import verbs
     from ullage.verbs.answer import Refusal

@@ -34,7 +34,8 @@ _ModelArgument = Annotated[
     str, typer.Argument(help="A name in the catalogue, or a config.json or its directory.", show_default=False)
 ]
 _Concurrency = Annotated[
-    int | None, typer.Option("--concurrency", help="Sequences of that context that must fit at once. Default: 1.")
+    int | None,
+    typer.Option("--concurrency", help="Sequences of that context that must fit at the same time. Default: 1."),
 ]
 _KvMemory = Annotated[
     str | None, typer.Option("--kv-memory", metavar="BYTES", help="The cache's size, in place of a fraction.")
@@ -45,13 +46,13 @@ _Adapters = Annotated[
 _Eager = Annotated[bool, typer.Option("--eager", help="Without CUDA graphs.")]
 _Mtp = Annotated[bool, typer.Option("--mtp", help="With the model's multi-token prediction layers.")]
 _WeightOffload = Annotated[
-    str | None, typer.Option("--weight-offload", metavar="BYTES", help="Weights of a device kept on the host.")
+    str | None, typer.Option("--weight-offload", metavar="BYTES", help="Weights per device kept on the host.")
 ]
 _KvOffload = Annotated[
-    str | None, typer.Option("--kv-offload", metavar="BYTES", help="Cache of a device kept on the host.")
+    str | None, typer.Option("--kv-offload", metavar="BYTES", help="KV cache per device kept on the host.")
 ]
 _HostMemory = Annotated[
-    str | None, typer.Option("--host-memory", metavar="BYTES", help="What the host has for this replica.")
+    str | None, typer.Option("--host-memory", metavar="BYTES", help="Host memory available to this replica.")
 ]
 _Mig = Annotated[
     str | None, typer.Option("--mig", metavar="PROFILE", help="A slice of the device, for example 3g.40gb.")
@@ -89,10 +90,10 @@ def command(
     as_of: AsOf = None,
     no_color: NoColor = False,
 ) -> int:
-    """Budget the memory of a device: does a model fit, and how much fits beside it.
+    """Budget the memory of a device: does a model fit, and how much KV cache is left.
 
     Every line carries its evidence. A log of the engine replaces estimates line by line. What does not fit is
-    refused (exit 3), with changes that were worked out to fit.
+    refused (exit 3), with changes that would make it fit.
     """
     from ullage import verbs
     from ullage.load.typed import parse_adapters, parse_bytes, parse_share, parse_tokens

@@ -28,7 +28,7 @@ def _date(text: str) -> datetime.date:
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: the same bytes for the same input, seed and date.")]
 AsOf = Annotated[
     datetime.date | None,
-    typer.Option("--as-of", parser=_date, metavar="DATE", help="The date on which ages are counted. Default: today."),
+    typer.Option("--as-of", parser=_date, metavar="DATE", help="The date from which ages are counted. Default: today."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of everything random.")]
 Limit = Annotated[
@@ -42,16 +42,16 @@ RunOn = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the answer alone: no notes, no progress.")]
 NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colour, whatever the terminal can do.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
-Listed = Annotated[bool, typer.Option("--list", help="Print what can be named, and what each looks for.")]
-Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Walk one number back to its sources.")]
-Every = Annotated[bool, typer.Option("--all", help="Print everything, not the main part alone.")]
+Listed = Annotated[bool, typer.Option("--list", help="List the names that can be given.")]
+Explain = Annotated[str | None, typer.Option("--explain", metavar="NAME", help="Trace one number back to its sources.")]
+Every = Annotated[bool, typer.Option("--all", help="Print everything, not only the main part.")]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="PLACE", help="Where to write it: a file, or for emit a folder.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
 Facts = Annotated[
     Path | None,
-    typer.Option("--facts", metavar="DIR", help="Your own facts, laid over ours: DIR/devices/*.toml and so on."),
+    typer.Option("--facts", metavar="DIR", help="Your own facts, which override ours: DIR/devices/*.toml and so on."),
 ]
 
 # ---- a plan, and what if -------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ CachedShare = Annotated[
 ]
 Accept = Annotated[
     list[str] | None,
-    typer.Option("--accept", metavar="NAME", help="Use the tests in spite of this anomaly: model, device, physics."),
+    typer.Option("--accept", metavar="NAME", help="Use the tests despite this anomaly: model, device, physics."),
 ]
 Timeout = Annotated[
     str | None,

@@ -46,7 +46,7 @@ def command(
         typer.Option("--section", metavar="NAME", help="Print a section: limits, losses, money, fleet, ... Repeat."),
     ] = None,
     every: Every = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out the study of the plan's risk.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip the risk study.")] = False,
     markdown: Markdown = False,
     diff: Diff = None,
     keep: Keep = False,
@@ -61,8 +61,8 @@ def command(
 ) -> int:
     """Plan a fleet: what to buy, why, what it costs and what it survives, on one screen.
 
-    With --set or --traffic the plan is made twice, and printed with both answers side by side. The screen
-    says in its last lines where to read on. --section and --all print what it was made from.
+    With --set or --traffic the plan is made twice, and printed with both answers side by side. The last
+    line of the screen names the options with more detail: --section and --all print what it was made from.
     """
     from ullage import verbs
     from ullage.report.plan.page import check_sections
@@ -129,7 +129,7 @@ def _keep(
     from ullage.verbs.ledger import keep_plan
 
     digest, place, is_new = keep_plan(plan, file, parse_changes(changed or (), traffic), ledger=ledger)
-    talk(f"{'Kept' if is_new else 'Was kept before'} as {digest[:12]} in {place}.", quiet=quiet)
+    talk(f"{'Stored' if is_new else 'Already stored'} as {digest[:12]} in {place}.", quiet=quiet)
 
 
 def _print(

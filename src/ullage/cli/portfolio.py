@@ -12,13 +12,16 @@ from ullage.cli.terminal import answered, progress
 
 
 def command(
-    plans: Annotated[list[Path], typer.Argument(help="Plan files, one for each service.")],
+    plans: Annotated[list[Path], typer.Argument(help="Plan files, one per service.")],
     quotas: Annotated[
         Path | None,
         typer.Option("--quotas", metavar="FILE", help="What they share: regions with quotas, a budget, commitments."),
     ] = None,
     decide: Annotated[
-        int, typer.Option("--decide", metavar="COUNT", help="Services to plan whole where the answer turns on them.")
+        int,
+        typer.Option(
+            "--decide", metavar="COUNT", help="How many services to plan in full where the result depends on them."
+        ),
     ] = 4,
     run_on: RunOn = None,
     changed: Set = None,
@@ -31,8 +34,8 @@ def command(
 ) -> int:
     """Place many services under shared quotas, nodes, a budget and commitments.
 
-    It says where every pool stands, what is given up first where not all fits, by the cost of a request that is not
-    served, and who moves where when a region is lost. Sizes are first looks unless they are marked decided.
+    It shows where every pool runs, what is dropped first where not all fits, by the cost of a request that is not
+    served, and what moves where when a region is lost. Sizes are estimates unless they are marked decided.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

@@ -39,7 +39,7 @@ def command(
         ),
     ] = None,
     max_age: Annotated[
-        str, typer.Option("--max-age", metavar="DURATION", help="The age from which a trace is too old.")
+        str, typer.Option("--max-age", metavar="DURATION", help="The age beyond which a trace is too old.")
     ] = "30d",
     synthesize: Annotated[
         bool,

@@ -40,13 +40,13 @@ def command(
     ] = None,
     apply: Annotated[
         Path | None,
-        typer.Option("--apply", metavar="DIFF", help="Write the diff of the plan file, and a calibration beside it."),
+        typer.Option("--apply", metavar="DIFF", help="Write a diff of the plan file, and a calibration next to it."),
     ] = None,
     force: Force = False,
     backtest: Annotated[
-        bool, typer.Option("--backtest", help="Replay what was observed as if planned week by week, at several risks.")
+        bool, typer.Option("--backtest", help="Backtest: replan the observed period week by week, at several risks.")
     ] = False,
-    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, to ask a server by hand.")] = False,
+    queries: Annotated[bool, typer.Option("--queries", help="Print the queries, to run them by hand.")] = False,
     keep: Keep = False,
     ledger: LedgerPlace = None,
     markdown: Markdown = False,
@@ -54,10 +54,10 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Hold a kept plan against production: scorecard, error by cause, assumptions, SLOs, forecast, and what to change.
+    """Compare a stored plan with production: scorecard, error by cause, assumptions, SLOs, forecast, what to change.
 
     The exit code is 3 where the plan is past its tolerances: more than one replica off, a forecast error beyond 30 %,
-    an hour that surely violated an SLO, or an out-of-memory kill. Nothing is changed; --apply writes a diff to review.
+    an hour that certainly violated an SLO, or an out-of-memory kill. Nothing is changed; --apply writes a diff.
     """
     from ullage import verbs
     from ullage.files.whole import check_target, write_whole
@@ -99,5 +99,5 @@ def command(
         talk(f"The diff is in {apply}." if found.diff else "There is nothing to change.", quiet=quiet)
         if found.calibration is not None:
             write_whole(fitted, to_text(dict(found.calibration)), field="--apply", force=force)
-            talk(f"Step times as production has them are in {fitted}.", quiet=quiet)
+            talk(f"Step times fitted to production are in {fitted}.", quiet=quiet)
     return ExitCode.REFUSED if found.found.past else ExitCode.OK

@@ -39,7 +39,7 @@ def command(
     """Write a plan as one HTML file: each question with its answer, the chart below it, every number explained.
 
     The file is a plan file, or what ullage plan --json wrote. The report is written to plan.html unless --out names
-    another file; --out - prints it. It needs no network, prints on paper, and is the same bytes for the same plan.
+    another file; --out - prints it. It needs no network, can be printed, and is the same bytes for the same plan.
     """
     from ullage import verbs
     from ullage.files.whole import check_target

@@ -28,10 +28,10 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Say how often a plan's fleet falls short, which inputs move it, and which measurement pays first.
+    """Estimate how often a fleet falls short, which inputs drive it, and which measurement pays first.
 
-    Demand, step times, lengths, cached share, failures and prices are drawn together. The chance to take is
-    policy.shortfall: --set policy.shortfall=1% asks for another.
+    Demand, step times, lengths, cached share, failures and prices are drawn together. The risk accepted is
+    policy.shortfall: --set policy.shortfall=1% changes it.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

@@ -13,9 +13,12 @@ from ullage.cli.terminal import answered, progress, talk
 def command(
     file: PlanArgument = None,
     rules: Rules = None,
-    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of each judged week to play.")] = 1,
+    days: Annotated[int, typer.Option("--days", min=1, max=7, help="Days of each evaluation week to simulate.")] = 1,
     weeks: Annotated[
-        int, typer.Option("--weeks", min=1, max=8, help="Weeks to judge rules by; ours is chosen on three others.")
+        int,
+        typer.Option(
+            "--weeks", min=1, max=8, help="Weeks to evaluate rules on; Ullage's rule is chosen on three others."
+        ),
     ] = 2,
     changed: Set = None,
     traffic: Traffic = None,
@@ -26,10 +29,10 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Try scaling rules on the plan's traffic: the one that runs, ours, common ones, a fixed fleet and a clairvoyant.
+    """Compare scaling rules on the plan's traffic: yours, ours, common ones, a fixed fleet and a clairvoyant.
 
     Each with attainment, replica-hours, lag, thrash and why requests violated an SLO; bursts that no rule absorbs; and
-    what becomes of our rule when ramps, starts, metrics or capacity are worse than planned.
+    how our rule copes when ramps, starts, metrics or capacity are worse than planned.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

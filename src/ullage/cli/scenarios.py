@@ -26,9 +26,9 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Plan the best, the base, the worst and your own futures, and put the plans side by side.
+    """Plan the best, base and worst case and your own scenarios, side by side.
 
-    The best and the worst are futures out of the plan's own draws, at the 10th and the 90th percentile of need.
+    Best and worst are draws of the plan's own inputs, at the 10th and the 90th percentile of need.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

@@ -54,7 +54,7 @@ def command(
 ) -> int:
     """Serve the verbs over HTTP, with a live page, until Ctrl-C.
 
-    Anywhere but on this machine it asks for tokens, or for a proxy that says who asks. /docs lists what it answers.
+    Beyond this machine it requires tokens, or a proxy that authenticates users. /docs lists what it answers.
     Audit lines go to stderr. Prometheus and the ledger are those named here; a request cannot name others.
     """
     import importlib.util

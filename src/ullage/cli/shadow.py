@@ -45,7 +45,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Play a scaling rule on production's own traffic, beside what the live autoscaler did.
+    """Replay a scaling rule on production traffic, beside what the live autoscaler did.
 
     Replica-hours, SLO violations predicted for both, and when and why they differ. Without --rules it is the rule that
     the plan proposes.
@@ -54,7 +54,7 @@ def command(
     from ullage.verbs.what_if import what_if
 
     if plan is None:
-        talk("No plan file given: the built-in example's pool stands for production's.", quiet=quiet)
+        talk("No plan file given: the built-in example's pool stands in for production's.", quiet=quiet)
     with progress("shadowing", quiet=quiet) as report:
         ask = partial(
             verbs.shadow,

@@ -65,11 +65,13 @@ _StepProfile = Annotated[
 ]
 _Routing = Annotated[
     str,
-    typer.Option("--routing", metavar="NAME", help="Who gets a request: least_outstanding, sticky, prefix_aware, ..."),
+    typer.Option("--routing", metavar="NAME", help="Routing: least_outstanding, sticky, prefix_aware, ..."),
 ]
 _RouterRefresh = Annotated[
     str | None,
-    typer.Option("--router-refresh", metavar="TIME", help="How often the router learns of loads and caches."),
+    typer.Option(
+        "--router-refresh", metavar="TIME", help="How often the router's view of loads and caches is updated."
+    ),
 ]
 _PrefixCache = Annotated[
     str | None,
@@ -86,35 +88,38 @@ _BetweenTurns = Annotated[
     typer.Option(
         "--between-turns",
         metavar="NAME",
-        help="Turns come after answers; a session's KV until then: cached, kept, offloaded or dropped.",
+        help="Turns follow answers; a session's KV meanwhile: cached, kept, offloaded or dropped.",
     ),
 ]
 _QueueLimit = Annotated[
-    int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait at a replica; more are refused.")
+    int | None, typer.Option("--queue-limit", min=0, help="Requests that may wait per replica; more are rejected.")
 ]
 _PromptTokens = Annotated[
-    int | None, typer.Option("--prompt-tokens", min=1, help="Made-up requests in place of a trace: their prompt.")
+    int | None, typer.Option("--prompt-tokens", min=1, help="Synthetic requests instead of a trace: prompt tokens.")
 ]
-_OutputTokens = Annotated[int | None, typer.Option("--output-tokens", min=1, help="And their answer.")]
+_OutputTokens = Annotated[int | None, typer.Option("--output-tokens", min=1, help="Synthetic requests: output tokens.")]
 _Arrivals = Annotated[
-    str, typer.Option("--arrivals", metavar="NAME", help="How made-up requests come: poisson or constant.")
+    str, typer.Option("--arrivals", metavar="NAME", help="Synthetic requests: poisson or constant arrivals.")
 ]
 _Clients = Annotated[
     int | None,
-    typer.Option("--clients", min=1, help="Made-up requests from clients that wait for their answers, not at a rate."),
+    typer.Option("--clients", min=1, help="Synthetic requests: closed-loop clients instead of a rate."),
 ]
 _Requests = Annotated[
-    int | None, typer.Option("--requests", min=1, help="How many of them in all. Default: ten for each client.")
+    int | None,
+    typer.Option("--requests", min=1, help="Synthetic requests: how many in total. Default: ten per client."),
 ]
 _LengthsFrom = Annotated[
     str | None,
     typer.Option(
-        "--lengths-from", metavar="SHARE", help="Made-up lengths: from this share up. Default: alike, of clients 80%."
+        "--lengths-from",
+        metavar="SHARE",
+        help="Synthetic lengths: spread from this share up. Default: all equal; with clients 80%.",
     ),
 ]
 _Span = Annotated[
     str | None,
-    typer.Option("--span", metavar="TIME", help="How long: the first part of a trace. Default: all, or 10 min."),
+    typer.Option("--span", metavar="TIME", help="How much of a trace, or how long. Default: all, or 10 min."),
 ]
 
 
@@ -161,7 +166,7 @@ def command(
     zone: Zone = "",
     json: AsJson = False, as_of: AsOf = None, seed: Seed = 0, quiet: Quiet = False, no_color: NoColor = False,
 ) -> int:  # fmt: skip
-    """Serve a trace, a plan's traffic or a plain load on replicas, and print what became of it.
+    """Simulate a trace, a plan's traffic or a synthetic load on replicas: latency, outcomes, queues.
 
     One run, until every request has ended, on named replicas or the plan's. Exit 3 where one does not fit its device.
     """

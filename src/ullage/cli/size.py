@@ -39,7 +39,7 @@ def command(
     quiet: Quiet = False,
     no_color: NoColor = False,
 ) -> int:
-    """Size a pool: the least replicas that meet every SLO at a rate, found by simulating the pool.
+    """Size a pool: the fewest replicas that meet every SLO at a rate, by simulation.
 
     Reserves for failures, rollouts and growth are not in it: those are lines of a plan. Without a rate it is sized for
     the plan's busiest hour. An SLO that no replica meets is refused (exit 3).

@@ -70,7 +70,7 @@ def answer_json(document: Mapping[str, Any]) -> None:
 def answer_text(text: str) -> None:
     """Print text that is already final; a sign that stdout cannot show becomes a question mark."""
     if sys.stdout is None:
-        raise _unprinted("closed", "there is nowhere to print the answer to", "Open stdout, or send it to a file.")
+        raise _unprinted("closed", "there is nowhere to print the answer", "Open stdout, or send it to a file.")
     whole = text if text.endswith("\n") else f"{text}\n"
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -84,7 +84,7 @@ def answer_text(text: str) -> None:
         _forget_stdout()
         reason = (error.strerror or "no reason given").lower()
         fix = "Free some space, or send it elsewhere." if "space" in reason else "Send it elsewhere."
-        raise _unprinted("cannot be written", f"{reason}, so that the answer is not whole", fix) from None
+        raise _unprinted("cannot be written", f"{reason}, so the answer is incomplete", fix) from None
 
 
 def _takes(text: str) -> bool:

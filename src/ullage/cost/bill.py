@@ -68,7 +68,7 @@ class Bill:
             oldest, newest = self.quotes.dates
             dated = f"{oldest.isoformat()}" + ("" if oldest == newest else f" to {newest.isoformat()}")
             where = f", {', '.join(self.quotes.regions)}" if self.quotes.regions else ""
-            found.append(f"Prices are of {dated}{where}. They may change; the plan does not guarantee them.")
+            found.append(f"Prices: {dated}{where}. They may change; the plan does not guarantee them.")
         found += self.quotes.notes
         saving = self.figures.get("bill.released_saving_usd")
         if saving is not None:
@@ -81,13 +81,12 @@ class Bill:
 
 def _released_note(saving_usd: float, *, follows: bool) -> str:
     if follows:
-        return (
-            f"Machines that the scaling rule empties are given back: {saving_usd:,.2f} USD less than if they were held."
-        )
+        return f"Machines emptied by the scaling rule are released: {saving_usd:,.2f} USD less than if they were kept."
     if saving_usd < 0.5:
-        return "Machines are paid all the time; the scaling rule empties none of them."
+        return "Machines are paid for all the time; the scaling rule empties none of them."
     return (
-        f"Machines are paid all the time. Giving back those that the scaling rule empties would save {saving_usd:,.2f} "
+        "Machines are paid for all the time. Releasing those that the scaling rule empties would save "
+        f"{saving_usd:,.2f} "
         "USD (scaling.machines: released)."
     )
 
@@ -100,12 +99,12 @@ _SUMS: dict[str, tuple[str, Callable[[BillLine], bool]]] = {
         lambda each: each.name in ("compute_reservation", "compute_usage"),
     ),
     "idle_reserve": ("reserves, by name", lambda each: each.name == "idle_reserve"),
-    "failed_work": ("work that brought no success", lambda each: each.name == "failed_work"),
-    "fixed": ("lines that are paid whatever comes", lambda each: each.behaviour is Behaviour.FIXED),
+    "failed_work": ("work without success", lambda each: each.name == "failed_work"),
+    "fixed": ("lines that do not depend on use", lambda each: each.behaviour is Behaviour.FIXED),
     "variable": ("lines that grow with use", lambda each: each.behaviour is Behaviour.VARIABLE),
-    "shared": ("lines for what requests share", lambda each: each.sharing is Sharing.SHARED),
-    "direct": ("lines for what single requests cause", lambda each: each.sharing is Sharing.DIRECT),
-    "external": ("lines that somebody else sells by the piece", lambda each: each.origin is Origin.EXTERNAL),
+    "shared": ("lines for shared resources", lambda each: each.sharing is Sharing.SHARED),
+    "direct": ("lines caused by single requests", lambda each: each.sharing is Sharing.DIRECT),
+    "external": ("lines bought per unit from others", lambda each: each.origin is Origin.EXTERNAL),
 }
 
 

@@ -96,7 +96,7 @@ def commitment_advice(
         name=f"commitment.{pool.name}_replicas",
         value=best.committed_replicas,
         unit="replicas",
-        formula=f"the most that are needed in more than {100 * min(ratio, 1.0):.0f} % of the hours, which is the price "
+        formula=f"the number needed in more than {100 * min(ratio, 1.0):.0f} % of the hours, which is the price "
         f"of {committed.purchase} over {usage.purchase}",
         inputs=inputs,
     )
@@ -104,7 +104,7 @@ def commitment_advice(
         name=f"commitment.{pool.name}_saved_usd",
         value=levels[0].usd - best.usd,
         unit="USD",
-        formula=f"all by {usage.purchase} - the best level, in a fleet that follows demand without delay",
+        formula=f"all at {usage.purchase} - the best level, in a fleet that follows demand without delay",
         inputs=(replicas, *inputs),
     )
     return CommitmentAdvice(pool=pool.name, best=best, levels=levels, figures=(replicas, saved))

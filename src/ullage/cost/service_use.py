@@ -66,7 +66,7 @@ class PoolUse:
         for name, count in counts.items():
             if not count >= 0:
                 raise InputError(
-                    field=f"pool.{self.name}.{name}", value=count, problem="must be 0 or more", fix="Count again."
+                    field=f"pool.{self.name}.{name}", value=count, problem="must be 0 or more", fix="Check the counts."
                 )
 
     @property

@@ -179,7 +179,7 @@ def _tensorrt_llm(pool: EmitPool) -> EngineCommand:
         "max_num_tokens": "--max_num_tokens",
     }
     cannot = (
-        ["trtllm-serve takes no priorities of requests: classes are told apart at the gateway alone."]
+        ["trtllm-serve takes no priorities of requests: classes are only separated at the gateway."]
         if pool.has_priorities
         else []
     )
@@ -248,8 +248,8 @@ def _priority(pool: EmitPool, key: str, value: str | bool) -> list[EngineFlag]:
 
 def _caching(pool: EmitPool, key: str) -> EngineFlag:
     shares = [pool.real(f"demand.{each.name}.cached_fraction") for each in pool.classes]
-    why = f"the plan counts on cached prompt tokens: {', '.join(f'{each:.3g}' for each in shares)} of each class's"
-    return _said(key, True, why if any(shares) else "the plan counts on none; reuse costs nothing")
+    why = f"the plan assumes cached prompt tokens: {', '.join(f'{each:.3g}' for each in shares)} of each class's"
+    return _said(key, True, why if any(shares) else "the plan assumes none; reuse costs nothing")
 
 
 def _adapters(pool: EmitPool, keys: tuple[str, str, str]) -> list[EngineFlag]:
@@ -290,8 +290,8 @@ def _not_drafting(pool: EmitPool, written: tuple[str, ...]) -> tuple[str, ...]:
     method, tokens = pool.choice.drafting
     return (
         (
-            f"The plan counts on speculation ({method}, {tokens} drafted), and these flags do not start it: where its "
-            "draft lies is not known here. Add its settings to emit.workloads args."
+            f"The plan assumes speculation ({method}, {tokens} drafted), but these flags do not enable it: the path of "
+            "its draft model is unknown. Add its settings to emit.workloads args."
         ),
     )
 
@@ -299,7 +299,7 @@ def _not_drafting(pool: EmitPool, written: tuple[str, ...]) -> tuple[str, ...]:
 def _no_queue(pool: EmitPool, engine: str) -> tuple[str, ...]:
     return (
         (
-            f"{engine} has no flag that bounds its queue or the age of a waiting request: it queues what it is sent. "
+            f"{engine} has no flag that bounds its queue or the age of a waiting request: it queues all it is sent. "
             "Waits by class, rates and the queue bound are enforced by a gateway, or not at all."
         ),
         *_lost(pool),
@@ -315,6 +315,6 @@ def _lost(pool: EmitPool) -> tuple[str, ...]:
     return (
         (
             f"At {worst:g} times the planned load {alone.value:.1%} of requests succeed with these flags alone, and "
-            f"{both.value:.1%} with a gateway that keeps to the plan's limits."
+            f"{both.value:.1%} with a gateway that enforces the plan's limits."
         ),
     )

@@ -156,7 +156,7 @@ def _header_problems(header: list[str]) -> Iterator[str]:
         if name not in COLUMNS and not name.startswith(OWN):
             yield f"header: {name}: is not a column of FOCUS; one of your own starts with {OWN}"
         if header.count(name) > 1:
-            yield f"header: {name}: stands twice"
+            yield f"header: {name}: appears twice"
 
 
 def _row_problems(row: Row) -> Iterator[str]:

@@ -87,7 +87,7 @@ class EmitPool:
     def real(self, name: str) -> float:
         found = self.number(name)
         if isinstance(found.value, str):
-            raise InputError(field=f"plan: {name}", value=found.value, problem="is no number", fix="Plan again.")
+            raise InputError(field=f"plan: {name}", value=found.value, problem="is not a number", fix="Plan again.")
         return float(found.value)
 
     def whole(self, name: str) -> int:

@@ -132,7 +132,7 @@ def _schedule(pool: EmitPool) -> tuple[int, ...]:
     most = pool.whole("scaling.most_replicas")
     if len(found) not in (0, _WEEK_HOURS) or not all(1 <= each <= most for each in found):
         raise InputError(
-            field="plan: scaling.schedule", value=said.value, problem="is no schedule of a week", fix="Plan again."
+            field="plan: scaling.schedule", value=said.value, problem="is not a weekly schedule", fix="Plan again."
         )
     return found
 

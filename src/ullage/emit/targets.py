@@ -69,8 +69,8 @@ TARGETS: Mapping[str, EmitTarget] = {
     "pdb": EmitTarget(gives="a PodDisruptionBudget", files=disruption_budget_files),
     "prometheus": EmitTarget(gives="recording and alerting rules", files=prometheus_files),
     "prometheus-operator": EmitTarget(gives="the same as a PrometheusRule", files=prometheus_operator_files),
-    "grafana": EmitTarget(gives="a dashboard, planned beside observed", files=grafana_files),
-    "openslo": EmitTarget(gives="service levels as OpenSLO writes them", files=openslo_files),
+    "grafana": EmitTarget(gives="a dashboard, planned and observed", files=grafana_files),
+    "openslo": EmitTarget(gives="service levels in OpenSLO", files=openslo_files),
     "envoy-gateway": EmitTarget(gives="rates, queues and timeouts of Envoy Gateway", files=envoy_gateway_files),
     "envoy-ai-gateway": EmitTarget(gives="token limits of Envoy AI Gateway", files=envoy_ai_gateway_files),
     "litellm": EmitTarget(gives="limits of LiteLLM's proxy", files=litellm_files),
@@ -84,7 +84,7 @@ TARGETS: Mapping[str, EmitTarget] = {
 }
 NOT_BUILT: Mapping[str, str] = {
     "cronjob": "a CronJob that reconciles",
-    "kong": "limits of Kong: its plugins have no schema to hold them to",
+    "kong": "limits of Kong: its plugins have no schema to check against",
 }
 """Targets that people ask for and that this version does not make."""
 
@@ -107,7 +107,7 @@ def emit_files(
         raise InputError(
             field="--target",
             value=", ".join(names),
-            problem="has two autoscalers of one workload, which would fight over it",
+            problem="has two autoscalers for one workload, which would fight",
             fix="Take keda or hpa.",
         )
     found: dict[str, EmittedFile] = {}

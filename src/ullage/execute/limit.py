@@ -32,7 +32,7 @@ def parse_limit(text: str | None) -> WorkLimit:
         amount = float(parse(value, dimension, field=f"{_FIELD} {name}"))
         if amount <= 0.0:
             raise InputError(
-                field=f"{_FIELD} {name}", value=value, problem="leaves nothing to work with", fix="Give more than 0."
+                field=f"{_FIELD} {name}", value=value, problem="must be more than 0", fix="Give more than 0."
             )
         found = replace(found, **{field: amount})
     return found

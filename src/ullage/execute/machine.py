@@ -56,6 +56,6 @@ def check_memory(cgroup: Path = CGROUP) -> None:
             raise InputError(
                 field="memory",
                 value=f"{limit / 2**20:.0f} MiB",
-                problem=f"is all that {where} allows, and this needs {least / 2**20:.0f} MiB to begin",
+                problem=f"is all that {where} allows, but this needs {least / 2**20:.0f} MiB to begin",
                 fix="Raise the limit, or run it where there is more memory.",
             )

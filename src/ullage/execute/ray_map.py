@@ -49,7 +49,7 @@ def parse_run_on(text: str) -> str | None:
     scheme, separator, address = text.partition("://")
     if scheme != RAY or (separator and not address):
         raise InputError(
-            field="--run-on", value=text, problem="is no place to run on", fix="Give ray, or ray://head:10001."
+            field="--run-on", value=text, problem="is not a place to run on", fix="Give ray, or ray://head:10001."
         )
     return text if address else None
 
@@ -126,7 +126,7 @@ def _call(version: str, shared: Sequence[Any], arguments: Sequence[Any]) -> tupl
         raise InputError(
             field="--run-on",
             value=f"ullage {_version()}",
-            problem=f"is what a worker has, and this is {version}",
+            problem=f"is what a worker has, but this is {version}",
             fix="Install one version everywhere: another may answer otherwise.",
         )
     name = shared[0].hex()
@@ -232,7 +232,7 @@ class _RayMap:
             field="--run-on",
             value=self._run_on,
             problem=f"was lost ({said})",
-            fix="Start the cluster, then run it again: what was kept before is as it was.",
+            fix="Start the cluster, then run it again: what was stored before is unchanged.",
         )
 
 

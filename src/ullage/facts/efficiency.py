@@ -67,9 +67,9 @@ DRIFTS = {
 }
 """Engines get faster from release to release: older versions carry these factors for the time they lie back."""
 BANDS = {
-    "tpot_low": _ratio("measured / estimated TPOT, 10th percentile over tests the fit had not seen"),
+    "tpot_low": _ratio("measured / estimated TPOT, 10th percentile over held-out tests"),
     "tpot_high": _ratio("the same, 90th percentile"),
-    "ttft_low": _ratio("measured / estimated TTFT, 10th percentile over tests the fit had not seen"),
+    "ttft_low": _ratio("measured / estimated TTFT, 10th percentile over held-out tests"),
     "ttft_high": _ratio("the same, 90th percentile"),
     "steps_low": _ratio("ratio on all steps that decides right between limits of TTFT and TPOT, 10th percentile"),
     "steps_high": _ratio("the same, 90th percentile"),

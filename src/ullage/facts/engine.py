@@ -80,7 +80,7 @@ ENGINES = SheetKind(
         "token_budget": _default("tokens", "tokens of one step"),
         "max_sequences": _default("count", "sequences that run at once"),
         "poll_steps": _default("count", "decode steps between two looks for new requests"),
-        "capacity_policy": _default("text", "what must fit before a request is let in", CAPACITY_POLICIES),
+        "capacity_policy": _default("text", "what must fit before a request is admitted", CAPACITY_POLICIES),
         "block_size": _default("tokens", "tokens of one KV block"),
         "graph_sequences": _default("count", "sequences of the largest captured graph"),
         "graph_memory": _default("bytes", "memory of the captured graphs"),
@@ -274,7 +274,7 @@ def _known_version(sheet: Sheet, version: str, *, nearest: bool) -> tuple[str, s
             problem=f"the defaults of {sheet.name} are known from {low} to {high}",
             fix=f"Give {stand_in}, the nearest, or allow it as a stand-in and check the engine's own settings.",
         )
-    return stand_in, f"{sheet.name} {version} is outside {known}: the defaults of {stand_in}, the nearest, stand in"
+    return stand_in, f"{sheet.name} {version} is outside {known}: the defaults of {stand_in}, the nearest, are used"
 
 
 def _ends(versions: str) -> tuple[str, str]:

@@ -88,7 +88,7 @@ def requantised(model: Model, said: QuantisedName, name: str) -> Model:
     """The model with its weights in the format that the name says, and a note that it was read there."""
     if said.format is None:
         return replace(
-            model, notes=(*model.notes, f"{name} is taken for {model.name}: another release of the same shape")
+            model, notes=(*model.notes, f"{name} is read as {model.name}: another release of the same shape")
         )
     chosen = said.format
     layers = tuple(_stored(group, chosen) for group in model.layers)

@@ -78,7 +78,7 @@ STARTUP = SheetKind(
             fields={
                 "value": Field(
                     unit="bytes/s",
-                    meaning="checkpoint over the time until its weights stand on the devices",
+                    meaning="checkpoint over the time until its weights are on the devices",
                     required=True,
                     max_age=_STORAGE_MAX_AGE,
                 )
@@ -151,7 +151,7 @@ def startup_facts(engine: str, catalogue: Catalogue | None = None) -> StartupFac
         engine=engine,
         fallback=""
         if known
-        else f"No start-up log of {engine} is in the catalogue: {STAND_IN}'s phases stand in. Give a log.",
+        else f"No start-up log of {engine} is in the catalogue: {STAND_IN}'s phases are used instead. Give a log.",
         phases=phases,
         bandwidths={_storage(row): _rate(row) for sheet in storage for row in sheet.rows.get("bandwidths", ())},
         repeat_spread=dataclasses.replace(spread, name="start-up repeat_spread"),

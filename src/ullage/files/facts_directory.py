@@ -45,7 +45,10 @@ def _text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            field=f"facts: {file.parent.name}/{file.name}", value=str(error), problem="cannot be read", fix="Mend it."
+            field=f"facts: {file.parent.name}/{file.name}",
+            value=str(error),
+            problem="cannot be read",
+            fix="Fix the file.",
         ) from error
 
 

@@ -18,27 +18,31 @@ from ullage.files.strict_yaml import Document
 Read = TypeVar("Read", bound=Section)
 
 RETIRED: Mapping[KeyPath, str] = {
-    ("policy", "planning_percentile"): "Say how often the busiest hour may fall short instead, as policy.shortfall: "
-    "5%: demand, step times and lengths then share that one chance."
+    (
+        "policy",
+        "planning_percentile",
+    ): "State instead how often the busiest hour may fall short, as policy.shortfall: 5%: demand, step times and "
+    "lengths then share that "
+    "risk."
 }
 """Keys of earlier versions, and what to write in their place."""
 
 _SLICES = (
     "A part of a device is planned as a device of your own: give its memory, bandwidth and FLOP/s in a fact file "
-    "(docs/howto/add-a-device.md). What neighbours on the same device take from it is not known here."
+    "(docs/howto/add-a-device.md). Interference from neighbours on the same device is not modelled."
 )
 _IMAGES = (
     "Encoder steps are not planned. Count what an image or a sound becomes as prompt tokens in classes[].prompt, and "
     "calibrate on a load test that has them."
 )
-_BUDGET = "State what it leaves of answers as percentiles: output: {p50: 400, p95: 2000}."
+_BUDGET = "State the resulting answer lengths as percentiles: output: {p50: 400, p95: 2000}."
 NOT_PLANNED: Mapping[str, str] = {
     "lora": "Write adapters: {slots: 8, rank: 16}.",
     "loras": "Write adapters: {slots: 8, rank: 16}.",
     **dict.fromkeys(("mig", "mig_profile", "gpu_fraction", "time_slicing", "mps"), _SLICES),
     "sleep_mode": "Several models on one device are not planned: give each a pool.",
     **dict.fromkeys(("images", "image_tokens", "audio", "video", "multimodal"), _IMAGES),
-    **dict.fromkeys(("embedding", "embeddings", "rerank"), "Models that generate are planned, and no others."),
+    **dict.fromkeys(("embedding", "embeddings", "rerank"), "Only generative models are planned."),
     **dict.fromkeys(("thinking_budget", "reasoning_effort", "max_tokens"), _BUDGET),
     **dict.fromkeys(
         ("tier", "batch", "offline"),

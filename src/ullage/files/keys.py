@@ -77,7 +77,7 @@ def _of_pools(content: dict[str, Any], key: str) -> list[str]:
     if len(pools) == 1:
         return ["pools", "0", *rest]
     names = [str(each.get("name")) for each in pools if isinstance(each, dict)]
-    raise _wrong(key, "could be of any of several pools", f"Write pools.{names[0]}.{'.'.join(rest)}.")
+    raise _wrong(key, "could belong to any of several pools", f"Write pools.{names[0]}.{'.'.join(rest)}.")
 
 
 def known_keys(section: type[Section]) -> dict[str, Any]:

@@ -109,12 +109,12 @@ class MatchSection(Section):
 class ClassSection(Section):
     """Requests that share SLOs and a shape."""
 
-    name: Annotated[Name, Key(means="What figures of this class are called by.", still=_LABEL)]
+    name: Annotated[Name, Key(means="The name of this class in figures.", still=_LABEL)]
     rate: Annotated[
         RequestRate | None,
         Key(
-            means="How often requests of this class arrive, on average; beside a trace, what the trace is scaled to.",
-            default="what the trace or the synthetic model says",
+            means="Mean arrival rate of this class; with a trace, the rate that the trace is scaled to.",
+            default="that of the trace or the synthetic model",
             moves="demand.*.mean_rate",
         ),
     ] = None
@@ -149,7 +149,7 @@ class ClassSection(Section):
         Duration | None,
         Range(least=0.001, most=30 * DAY_S, dimension=DURATION),
         Key(
-            means="After so long an answer is of no use, and clients have given up.",
+            means="After this time an answer is useless and clients have given up.",
             default="admission.deadline",
             moves="limit.*.latest_start_s",
         ),
@@ -165,7 +165,7 @@ class ClassSection(Section):
     prompt: Annotated[
         dict[str, Tokens] | None,
         Key(
-            means="Percentiles of the prompt's length, such as {p50: 1200, p95: 6000}; a trace says it better.",
+            means="Percentiles of the prompt's length, such as {p50: 1200, p95: 6000}; a trace is better.",
             default=_BUILT_IN,
             moves="demand.*.prompt_p50",
         ),
@@ -175,7 +175,7 @@ class ClassSection(Section):
         Key(means="Percentiles of the output's length.", default=_BUILT_IN, moves="demand.*.output_p50"),
     ] = None
     weekly_growth: Annotated[
-        Growth | None, Key(means="How much more comes each week, such as 2%.", default=_BUILT_IN, moves=_PER_CLASS)
+        Growth | None, Key(means="Traffic growth per week, such as 2%.", default=_BUILT_IN, moves=_PER_CLASS)
     ] = None
     peak_hour: Annotated[
         Ratio | None,
@@ -214,10 +214,10 @@ class ClassSection(Section):
 class EventSection(Section):
     """A launch, a sale, a holiday: demand is so many times the usual from one day to another."""
 
-    name: Annotated[Name, Key(means="What the event is called among the assumptions.", still=_LABEL)]
+    name: Annotated[Name, Key(means="The name of the event among the assumptions.", still=_LABEL)]
     first: Annotated[datetime.date, Field(alias="from"), Key(means="The first day.", moves=_PER_CLASS)]
     until: Annotated[datetime.date, Field(alias="to"), Key(means="The day after the last.", moves=_PER_CLASS)]
-    demand: Annotated[Ratio, Range(least=0.01, most=1000.0), Key(means="Demand over the usual.", moves=_PER_CLASS)]
+    demand: Annotated[Ratio, Range(least=0.01, most=1000.0), Key(means="Demand relative to usual.", moves=_PER_CLASS)]
 
 
 class WorkloadSection(Section):
@@ -239,7 +239,7 @@ class WorkloadSection(Section):
             moves=_PER_CLASS,
         ),
     ] = None
-    events: Annotated[tuple[EventSection, ...], Key(means="What will be unusual, with dates.")] = ()
+    events: Annotated[tuple[EventSection, ...], Key(means="Future events, with dates.")] = ()
     trace: Annotated[
         tuple[str, ...],
         Key(
@@ -323,8 +323,8 @@ class EvidenceSection(Section):
     cached_share: Annotated[
         ShareOrNone | None,
         Key(
-            means="Of the load tests' prompt tokens, what were prefix hits.",
-            default="as their files say, or none",
+            means="The share of the load tests' prompt tokens that were prefix hits.",
+            default="as stated in their files, or none",
             moves="step.prefill_1000_s",
         ),
     ] = None
@@ -332,7 +332,7 @@ class EvidenceSection(Section):
         Count | None,
         Key(
             means="Replicas that shared the load of the load tests.",
-            default="as their files say, or 1",
+            default="as stated in their files, or 1",
             moves="step.decode_64_s",
         ),
     ] = None
@@ -348,7 +348,7 @@ class EvidenceSection(Section):
         str | None,
         Key(
             means="The device that the load tests ran on; on another one they scale an estimate.",
-            default="as their files say, or the pool's",
+            default="as stated in their files, or the pool's",
             moves="step.decode_1_s",
         ),
     ] = None
@@ -356,7 +356,7 @@ class EvidenceSection(Section):
         Count | None,
         Key(
             means="The tensor parallelism that the load tests ran with.",
-            default="as their files say, or the pool's",
+            default="as stated in their files, or the pool's",
             moves="step.decode_1_s",
         ),
     ] = None
@@ -371,9 +371,9 @@ class EvidenceSection(Section):
     accept: Annotated[
         tuple[str, ...],
         Key(
-            means="Anomalies in spite of which evidence is used: model, device, engine, parallelism, physics ...",
-            default="evidence of something else is refused",
-            still="It lets evidence in; the figures move by the evidence itself.",
+            means="Anomalies despite which evidence is used: model, device, engine, parallelism, physics ...",
+            default="evidence of another configuration is refused",
+            still="It admits evidence; the evidence itself moves the figures.",
         ),
     ] = ()
 
@@ -397,7 +397,7 @@ class PoolSection(Section):
     """The replicas that serve it: model, engine, device, and the parallelism of one replica."""
 
     name: Annotated[
-        Name | None, Key(means="What figures of this pool are called by, among several.", default=POOL, still=_LABEL)
+        Name | None, Key(means="The name of this pool in figures, among several.", default=POOL, still=_LABEL)
     ] = None
     model: Annotated[
         str,
@@ -436,7 +436,7 @@ class PoolSection(Section):
     memory_fraction: Annotated[
         Share | None,
         Range(least=0.01, most=1.0, dimension=FRACTION),
-        Key(means="Of device memory, for the engine.", default=_ENGINES_OWN, moves="memory.kv_tokens"),
+        Key(means="The share of device memory for the engine.", default=_ENGINES_OWN, moves="memory.kv_tokens"),
     ] = None
     token_budget: Annotated[
         Tokens | None,
@@ -451,7 +451,7 @@ class PoolSection(Section):
         Count | None,
         Range(least=1, most=65536),
         Key(
-            means="Decode steps between two looks for new requests (SGLang's --scheduler-recv-interval).",
+            means="Decode steps between two polls for new requests (SGLang's --scheduler-recv-interval).",
             default=_ENGINES_OWN,
             moves="limit.*",
         ),
@@ -460,7 +460,7 @@ class PoolSection(Section):
         Count | None,
         Range(least=1, most=65536),
         Key(
-            means="Steps that a request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters).",
+            means="Steps that a request waits to be batched with others (TensorRT-LLM's batch_wait_timeout_iters).",
             default="none",
             moves="limit.*",
         ),
@@ -497,7 +497,7 @@ class PoolSection(Section):
         Tokens | None,
         Range(least=2, most=100000000, dimension=TOKENS),
         Key(
-            means="The longest context that the engine takes; no class may be allowed a longer one.",
+            means="The longest context that the engine accepts; no class may be allowed a longer one.",
             default="the longest context of any class",
             moves="memory.sequences",
         ),
@@ -508,7 +508,7 @@ class PoolSection(Section):
     speculation: Annotated[SpeculationSection | None, Key(means="Tokens drafted ahead, where it speculates.")] = None
     adapters: Annotated[AdaptersSection | None, Key(means="LoRA adapters, where requests have their own.")] = None
     disaggregated: Annotated[
-        DisaggregatedSection | None, Key(means="Prefill and decode on replicas of their own, where they are.")
+        DisaggregatedSection | None, Key(means="Prefill and decode on separate replicas, if disaggregated.")
     ] = None
     prefix_cache: Annotated[
         str | None,
@@ -533,8 +533,8 @@ class PoolSection(Section):
     router_refresh: Annotated[
         Duration | None,
         Key(
-            means="How often the router learns of loads and of what caches hold.",
-            default="it sees the present",
+            means="How often the router's view of loads and caches is updated.",
+            default="always current",
             still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
         ),
     ] = None
@@ -547,7 +547,7 @@ class PoolSection(Section):
             means="Sessions whose next turn comes a think time or a tool call after the answer, and what becomes of "
             "their KV until then: cached (it goes when others need the room), kept (it stays held), offloaded (to "
             "host memory) or dropped.",
-            default="turns come when the traffic says, whatever answers take",
+            default="turns arrive as in the traffic, however long answers take",
             moves="curve.sustained_rps",
             choices=BETWEEN_TURNS,
         ),
@@ -555,7 +555,7 @@ class PoolSection(Section):
     approved_concurrency: Annotated[
         Count | None,
         Key(
-            means="Requests of the longest context that must fit into one replica at once.",
+            means="Requests of the longest context that must fit in one replica at once.",
             default=APPROVED_CONCURRENCY,
             moves="memory.headroom_bytes",
         ),
@@ -563,13 +563,13 @@ class PoolSection(Section):
     least_replicas: Annotated[
         Count | None,
         Range(least=1, most=20000),
-        Key(means="Replicas that always run, whatever is needed.", default="as many as needed", moves="fleet.replicas"),
+        Key(means="Replicas that always run.", default="as many as needed", moves="fleet.replicas"),
     ] = None
     most_replicas: Annotated[
         Count | None,
         Range(least=1, most=20000),
         Key(
-            means="Replicas that may ever run, reserves included; a plan of more is refused.",
+            means="The most replicas that may run, reserves included; a larger plan is refused.",
             default="no limit",
             moves="fleet.needed_replicas",
         ),
@@ -594,12 +594,12 @@ class PoolSection(Section):
     instance: Annotated[
         str | None,
         Key(
-            means="The machine its replicas stand on, by name: ullage facts devices lists them.",
+            means="The machine its replicas run on, by name: ullage facts devices lists them.",
             default="the one on which the fleet needs the fewest devices",
             moves="packing.*",
         ),
     ] = None
-    evidence: Annotated[EvidenceSection | None, Key(means="What is known of this pool by measurement.")] = None
+    evidence: Annotated[EvidenceSection | None, Key(means="Measurements of this pool.")] = None
 
 
 class PlanFile(Section):
@@ -607,19 +607,19 @@ class PlanFile(Section):
 
     version: Annotated[Literal["1"], Key(means="The version of this layout.", still="There is one version so far.")]
     service: Annotated[
-        str, Field(min_length=1), Key(means="What the plan is called.", still="It is the title of the plan.")
+        str, Field(min_length=1), Key(means="The name of the plan.", still="It is the title of the plan.")
     ]
     dated: Annotated[
         datetime.date | None,
         Key(
-            means="When its statements were made; their age counts from here.",
+            means="When its values were stated; their age counts from here.",
             default="the day of planning",
             moves="demand.*.planning_rate",
         ),
     ] = None
     facts: Annotated[
         str | None,
-        Key(means="A folder of your own fact files, laid over ours.", default=_NONE, moves="memory.kv_tokens"),
+        Key(means="A folder of your own fact files, which override ours.", default=_NONE, moves="memory.kv_tokens"),
     ] = None
     workload: WorkloadSection
     pool: Annotated[PoolSection | None, Key(means="The pool, where there is one.")] = None
@@ -628,7 +628,7 @@ class PlanFile(Section):
         EvidenceSection()
     )
     routing: Annotated[tuple[RouteSection, ...], Key(means="Classes that go to more than one pool.")] = ()
-    tools: Annotated[tuple[ToolSection, ...], Key(means="What tasks wait for besides the model.")] = ()
+    tools: Annotated[tuple[ToolSection, ...], Key(means="Tools that tasks wait for.")] = ()
     sites: Annotated[SitesSection | None, Key(means="Regions and zones, with quotas.")] = None
     policy: PolicySection = PolicySection()
     ages: Annotated[AgesSection, Key(means="Maximum ages of what is stated and measured.")] = AgesSection()
@@ -636,9 +636,9 @@ class PlanFile(Section):
         dict[str, str],
         Field(default_factory=dict),
         Key(
-            means="Who looks after a section or a key, such as {workload: ana, workload.classes.chat.rate: ben}.",
+            means="Who owns a section or a key, such as {workload: ana, workload.classes.chat.rate: ben}.",
             default=_NONE,
-            still="Names are printed beside assumptions; what moves a plan and has none is named first.",
+            still="Names are printed beside assumptions; drivers of a plan without an owner are named first.",
         ),
     ]
     admission: Annotated[AdmissionSection, Field(default_factory=AdmissionSection)]
@@ -695,14 +695,14 @@ def _check_pools(document: Document, file: PlanFile) -> None:
     if not file.every_pool:
         raise wrong(("pool",), None, "is missing", "Add pool, or pools for several.")
     if file.pool is not None and file.pools:
-        raise wrong(("pools",), len(file.pools), "is given beside pool", "List all of them under pools.")
+        raise wrong(("pools",), len(file.pools), "cannot be combined with pool", "List all of them under pools.")
     names = [each.name for each in file.every_pool]
     if len(names) == 1:
         return
     for index, name in enumerate(names):
         if name is None or names.index(name) != index:
-            problem = "is missing" if name is None else "is named twice"
-            raise wrong(("pools", index, "name"), name, problem, "Give each pool its own name.")
+            problem = "is missing" if name is None else "appears twice"
+            raise wrong(("pools", index, "name"), name, problem, "Use each name once.")
 
 
 def _check_traffic(document: Document, file: PlanFile) -> None:
@@ -712,7 +712,7 @@ def _check_traffic(document: Document, file: PlanFile) -> None:
         raise InputError(
             field=document.place(("workload", given[1])),
             value=getattr(file.workload, given[1]),
-            problem=f"is given beside {given[0]}",
+            problem=f"cannot be combined with {given[0]}",
             fix="Keep one of them.",
         )
 

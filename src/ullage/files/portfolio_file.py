@@ -35,7 +35,7 @@ class CommittedSection(Section):
     """Devices that are paid whether they are used or not."""
 
     device: Annotated[str, Key(means="A name in the catalogue.")]
-    region: Annotated[Name, Key(means="Where they stand.")]
+    region: Annotated[Name, Key(means="The region they are in.")]
     devices: Annotated[Count, Key(means="How many devices.")]
     price: Annotated[PriceText, Key(means="Of one device, by the hour.")]
 
@@ -44,24 +44,24 @@ class ServiceTermsSection(Section):
     """What is known of one service beside its plan."""
 
     name: Annotated[Name, Key(means="The service of a plan file.")]
-    shortfall: Annotated[
-        MoneyText | None, Key(means="What a request that is not served costs.", default="as below")
-    ] = None
-    regions: Annotated[Names, Key(means="Regions that it may stand in.", default="all")] = ()
-    least: Annotated[Share | None, Key(means="The part of its replicas that is never given up.", default="none")] = None
+    shortfall: Annotated[MoneyText | None, Key(means="Cost of a request that is not served.", default="as below")] = (
+        None
+    )
+    regions: Annotated[Names, Key(means="Regions it may run in.", default="all")] = ()
+    least: Annotated[Share | None, Key(means="The share of its replicas that is never dropped.", default="none")] = None
 
 
 class PortfolioFile(Section):
     """All of it; every key may be left out but the version."""
 
     version: Literal["1"]
-    portfolio: Annotated[str, Key(means="What it is called.")] = "portfolio"
+    portfolio: Annotated[str, Key(means="Its name.")] = "portfolio"
     dated: Annotated[datetime.date | None, Key(means="When it was written.", default="not dated")] = None
     regions: tuple[SharedRegionSection, ...] = ()
-    budget: Annotated[MoneyText | None, Key(means="For a month, of devices.", default="not limited")] = None
+    budget: Annotated[MoneyText | None, Key(means="Monthly budget for devices.", default="not limited")] = None
     commitments: tuple[CommittedSection, ...] = ()
     shortfall: Annotated[
-        MoneyText | None, Key(means="What a request costs that is not served.", default="the same for all services")
+        MoneyText | None, Key(means="Cost of a request that is not served.", default="the same for all services")
     ] = None
     services: tuple[ServiceTermsSection, ...] = ()
 
@@ -73,7 +73,7 @@ def read_portfolio_file(text: str, *, file: str) -> PortfolioLimits:
     regions = [each.name for each in read.regions]
     for name in regions:
         if regions.count(name) > 1:
-            raise InputError(field=f"{file}: regions", value=name, problem="is named twice", fix="Name each once.")
+            raise InputError(field=f"{file}: regions", value=name, problem="appears twice", fix="Use each name once.")
     named: list[tuple[str, tuple[str, ...]]] = [
         (f"commitments.{at}.region", (each.region,)) for at, each in enumerate(read.commitments)
     ]

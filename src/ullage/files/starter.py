@@ -24,7 +24,7 @@ _LENGTHS = (
     "output: {p50: 250, p95: 900}",
 )
 _CACHED = (
-    "Which share of prompt tokens repeats an earlier prompt's beginning (system prompts, conversations)?",
+    "Which share of prompt tokens repeats an earlier prompt's prefix (system prompts, conversations)?",
     "cached_fraction: 40%",
 )
 
@@ -74,7 +74,7 @@ def starter_text(starter: Starter) -> str:
         "# What is left out has a sourced default, and the plan lists it as assumed.",
         "version: 1",
         f"service: {yaml_scalar(starter.service)}",
-        f"dated: {starter.dated.isoformat()}  # when these statements were made; their age counts from here",
+        f"dated: {starter.dated.isoformat()}  # when these values were stated; their age counts from here",
         "",
         "workload:",
         *_traffic(starter),
@@ -132,7 +132,7 @@ def _evidence(starter: Starter) -> list[str]:
         said += [_tested("tested_device", starter.device), _tested("tested_tensor_parallel", starter.tensor_parallel)]
         said += [f"  # decide: {' '.join(each.split())}" for each in starter.anomalies]
     wanted = [f"  # {name}: [FILE]  # {what}" for name, paths, what in kinds if not paths]
-    return [*(["evidence:"] if said else ["# evidence:  # what is measured is not guessed"]), *said, *wanted]
+    return [*(["evidence:"] if said else ["# evidence:  # measurements replace estimates"]), *said, *wanted]
 
 
 def _tested(key: str, found: Found) -> str:

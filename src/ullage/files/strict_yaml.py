@@ -21,7 +21,7 @@ from ullage.errors import InputError
 # The longest plan file we know has 9,000 characters.
 MOST_CHARACTERS = 1_000_000
 MOST_VALUES = 100_000
-_FIX = "Mend that line; indent with spaces."
+_FIX = "Fix that line; indent with spaces."
 # Control characters, and halves of characters.
 _HIDDEN = ("Cc", "Cs")
 

@@ -46,7 +46,7 @@ class Breakage:
             raise InputError(
                 field="reliability",
                 value=(self.failures_per_s, self.repair_s),
-                problem="failures are not negative, and a repair takes longer than nothing",
+                problem="failures must not be negative, and a repair must take time",
                 fix="Give failures a year and a mean time to repair.",
             )
 

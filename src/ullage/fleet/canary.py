@@ -22,7 +22,7 @@ from ullage.fleet.choices import choice
 from ullage.simulate.histogram import LogHistogram, bin_middles_s
 
 SLOWDOWN = choice("rollout.canary_slowdown", 0.05, "fraction", "a slower version than this costs a machine in twenty")
-POWER = choice("rollout.canary_power", 0.9, "fraction", "one slow version in ten may pass")
+POWER = choice("rollout.canary_power", 0.9, "fraction", "one slow version in ten may go undetected")
 FALSE_ALARM = choice("rollout.canary_false_alarm", 0.05, "fraction", "one good version in twenty may be held back")
 _RULE = (SLOWDOWN, POWER, FALSE_ALARM)
 
@@ -64,7 +64,7 @@ def canary_figures(
         name="reserve.canary_duration_s",
         value=number(needed) / number(served),
         unit="s",
-        formula="requests / what the canary serves: until a version slower by the stated slowdown is seen",
+        formula="requests / what the canary serves: until a version with the stated slowdown is detected",
         inputs=(needed, served),
     )
     return {each.name: each for each in (served, needed, lasts)}

@@ -32,9 +32,7 @@ _YEAR_S = 365.25 * 86_400.0
 SURVIVED = ("nothing", "replica", "node", "zone")
 """What a plan may be told to survive whatever the odds, each including those before it."""
 
-SURVIVES = choice(
-    "reliability.survives", "node", "", "nodes fail every year; a zone is survived where that is paid for"
-)
+SURVIVES = choice("reliability.survives", "node", "", "nodes fail every year; surviving a zone loss is a paid choice")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +222,7 @@ def _reserve(
         inputs=rests,
     )
     shown = {
-        "reserve.availability_fraction": (found, "share of time in which the steady number of replicas is up"),
+        "reserve.availability_fraction": (found, "share of time with the steady number of replicas up"),
         "reserve.availability_without_fraction": (alone, "the same without the reserve"),
     }
     figures = {figure.name: figure}
@@ -249,7 +247,7 @@ def _rule(given: Reliability, need: PlannedNeed | None) -> str:
         rules.append(f"the busiest hour falls short with {100.0 * number(need.shortfall):.3g} % at most")
     if given.availability is not None:
         rules.append(f"the steady number is up {100.0 * number(given.availability):g} % of the time")
-    return ", and ".join(rules) or "the steady number stands"
+    return ", and ".join(rules) or "the steady number is up"
 
 
 def _article(survived: str) -> str:
@@ -265,11 +263,11 @@ def _hopeless(steady: Figure, sites: Sites, given: Reliability) -> Rejection | N
         name="reserve.availability_ceiling_fraction",
         value=ceiling,
         unit="fraction",
-        formula=f"share of time in which one of {zones} zones is up",
+        formula=f"share of time with one of {zones} zones up",
         inputs=(given.zone_failures, given.zone_repair, steady),
     )
     if given.survives.value == "zone" and zones < 2:
-        reason = "with one zone, the loss of a zone leaves nothing"
+        reason = "with one zone, losing it leaves nothing"
     elif ceiling < given.target_fraction:
         reason = f"{zones} zone{'s are' if zones > 1 else ' is'} not up for {given.target_fraction} of the time"
     else:
@@ -279,7 +277,7 @@ def _hopeless(steady: Figure, sites: Sites, given: Reliability) -> Rejection | N
         reason=reason,
         figure=figure,
         remedies=(
-            Remedy(change="one zone more", effect="the loss of a zone leaves the others"),
+            Remedy(change="one more zone", effect="the loss of a zone leaves the others"),
             Remedy(
                 change="a lower reliability.availability, or reliability.survives: node",
                 effect="a target that these zones can meet",
@@ -292,7 +290,7 @@ def _out_of_reach(steady: Figure, given: Reliability) -> Rejection:
     most = MOST_TIMES * int(steady.value) + MOST_MORE
     return Rejection(
         stage="reserves",
-        reason=f"not even {most} replicas are enough: parts of the fleet fail too often for the risk that was chosen"
+        reason=f"not even {most} replicas are enough: the fleet fails too often for the chosen risk"
         if given.availability is None
         else f"not even {most} replicas are enough for {given.availability.value} of the time",
         figure=Figure(

@@ -146,19 +146,19 @@ def lost_replica(setup: LossFleet) -> LossScenario | Impossible:
 
 
 def lost_node(setup: LossFleet) -> LossScenario | Impossible:
-    return _lost(setup, setup.nodes[0], "all replicas stand on one node")
+    return _lost(setup, setup.nodes[0], "all replicas are on one node")
 
 
 def lost_zone(setup: LossFleet) -> LossScenario | Impossible:
     largest = max(setup.serving.rows, key=lambda row: row.replicas)
-    return _lost(setup, setup.serving.replicas_in(largest.zone), "all replicas stand in one zone")
+    return _lost(setup, setup.serving.replicas_in(largest.zone), "all replicas are in one zone")
 
 
 def lost_region(setup: LossFleet) -> LossScenario | Impossible:
     """The region that the loss of another fills most, by itself: its traffic rises while the other is gone."""
     regions = setup.reserves.region.shares
     if len(regions) < 2:
-        return "all replicas stand in one region"
+        return "all replicas are in one region"
     shares = tuple(each.traffic_fraction for each in regions)
     held = [len(setup.serving.replicas_in_region(each.name)) for each in regions]
     failover = number(setup.reserves.settings.regions.failover)

@@ -215,9 +215,9 @@ def _zone_price(steady: SteadyFleet, reserves: Reserves, seed: int) -> str:
         seed=seed,
     )
     if isinstance(wanted, Rejection):
-        return f"to survive it is refused: {wanted.reason}"
+        return f"surviving it is refused: {wanted.reason}"
     more = wanted.line.replicas - reserves.failure.line.replicas
-    return f"reliability.survives: zone would hold {more} replicas more"
+    return f"reliability.survives: zone would reserve {more} more replicas"
 
 
 def _check(
@@ -305,7 +305,7 @@ def _reason(
     broken = f"{worst.slo_name} met by {met:.3g} % of requests, {required:g} % required"
     if covered:
         return broken
-    prices = {"zone": zone_price, "region": "failover: {survives: one} would hold replicas for it"}
+    prices = {"zone": zone_price, "region": "failover: {survives: one} would reserve replicas for it"}
     return f"{broken}; not covered: {prices.get(name, 'no reserve covers it')}"
 
 
@@ -337,14 +337,14 @@ def _figures(checks: Sequence[LossCheck], steady: SteadyFleet, reserves: Reserve
                 name=name,
                 value=check.recover_s,
                 unit="s",
-                formula=f"until the last SLO was hurt by {check.title}, in windows of 20 s",
+                formula=f"until no SLO was violated any more by {check.title}, in windows of 20 s",
                 inputs=rests,
             )
     return found
 
 
 _TAKEN_FOR_GRANTED = (
-    "The router knows of a failure at once, and what it cuts off is sent again once. No request is refused: admission "
+    "The router knows of a failure at once, and interrupted requests are resent once. No request is refused: admission "
     "limits would keep more SLOs for fewer requests."
 )
 
@@ -357,7 +357,7 @@ def _notes(setup: LossFleet, steady: SteadyFleet, effort: LossEffort) -> tuple[s
     share = " with their share of the load and of every loss, rounded up" if setup.replicas < whole else ""
     return (
         f"{played} serving replicas{share} at the planning rate, {runs} of each check. "
-        + (f"Steps are {slow_ratio:.3g} times as long nominal, as the fleet was sized. " if slow_ratio > 1.0 else "")
-        + f"A loss lasts {loss_s / 60:.3g} min; a longer one that violates an SLO goes on breaking it.",
+        + (f"Steps are {slow_ratio:.3g} times nominal, as the fleet was sized. " if slow_ratio > 1.0 else "")
+        + f"A loss lasts {loss_s / 60:.3g} min; a longer one that violates an SLO keeps violating it.",
         _TAKEN_FOR_GRANTED,
     )

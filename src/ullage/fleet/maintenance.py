@@ -22,7 +22,7 @@ from ullage.fleet.lines import ReserveLine
 
 EVERY = choice("maintenance.every", 30 * 86_400.0, "s", "drivers, kernels and firmware are patched every month")
 WORK = choice("maintenance.work", 3600.0, "s", "patch, reboot and a burn-in of a node's devices")
-WINDOW = choice("maintenance.window", 8 * 3600.0, "s", "the working hours of one week's day")
+WINDOW = choice("maintenance.window", 8 * 3600.0, "s", "the working hours of one day a week")
 WINDOW_EVERY = choice("maintenance.window_every", 7 * 86_400.0, "s", "one day of the week")
 DRAIN = choice("maintenance.drain", 300.0, "s", "a node is empty when its longest answers have ended")
 
@@ -95,7 +95,7 @@ def maintenance_reserve(
     rule = f"{at_once} of {len(held)} nodes at once, {drained} replica{'' if drained == 1 else 's'}"
     rule += f", less {idle} idle in a window" if idle else ""
     if extra > max(0, drained - idle) and extra < int(serving.value):
-        rule += "; with fewer, fewer nodes would hold more each"
+        rule += "; on fewer nodes, each would hold more replicas"
     figure = Figure(
         name="reserve.maintenance_replicas",
         value=extra,

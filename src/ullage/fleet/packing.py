@@ -34,7 +34,7 @@ ASSUMED_NODE = Assumption(
     unit="devices",
     evidence=Evidence.ASSUMED,
     source=Source(
-        what="eight devices a node, as in the HGX and OAM baseboards of most vendors",
+        what="eight devices per node, as in the HGX and OAM baseboards of most vendors",
         where="docs/reference/plan-file.md",
         date=datetime.date(2026, 11, 15),
     ),
@@ -297,5 +297,5 @@ def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
             )
     if any(lot.sharding.devices > size for lot in lots if lot.replicas):
         nodes = max(len(parts_of(lot.sharding, size)) for lot in lots if lot.replicas)
-        notes.append(f"A replica stands on up to {nodes} nodes, and the loss of one of them ends it.")
+        notes.append(f"A replica spans up to {nodes} nodes; losing one of them stops it.")
     return tuple(notes)

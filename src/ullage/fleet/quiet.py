@@ -35,6 +35,6 @@ def quiet_demand(name: str, demand: Demand, span: Assumption, stated: Assumption
         name=name,
         value=quiet_fraction(demand, float(span.value)),
         unit="fraction",
-        formula="the busiest hour of the week's quietest stretch of this length / the week's busiest hour",
+        formula="busiest hour of the week's quietest period of this length / the week's busiest hour",
         inputs=inputs,
     )

@@ -21,8 +21,8 @@ from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
 from ullage.fleet.sites import Sites
 
-SURVIVES = choice("regions.survives", "one", "", "a second region is kept in order to lose the first")
-FAILOVER = choice("regions.failover", 1.0, "fraction", "no traffic of a lost region is given up")
+SURVIVES = choice("regions.survives", "one", "", "a second region exists to survive the loss of the first")
+FAILOVER = choice("regions.failover", 1.0, "fraction", "no traffic of a lost region is dropped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +91,11 @@ def region_reserve(steady: Figure, sites: Sites, given: RegionPolicy, *, devices
     )
     extra = max(0, sum(row.replicas for row in rows) - needed) if is_survived else 0
     if len(shares) == 1:
-        rule = "one region: its loss is not survived"
+        rule = "one region: its loss is an outage"
     elif is_survived:
-        rule = f"each of {len(shares)} regions carries its part of any other, {100 * failover:g} % of it"
+        rule = f"each of {len(shares)} regions takes over its part of {100 * failover:g} % of any other"
     else:
-        rule = "the loss of a region is not to be survived"
+        rule = "loss of a region need not be survived"
     own = tuple(region.share for region in sites.regions if region.share is not None)
     figure = Figure(
         name="reserve.region_replicas",
@@ -110,7 +110,7 @@ def region_reserve(steady: Figure, sites: Sites, given: RegionPolicy, *, devices
         devices=extra * devices,
         serving_replicas=extra,
         rule=rule,
-        protects="the SLO in the other regions while one is gone",
+        protects="the SLO in the other regions while one is lost",
         figure=figure,
     )
     return RegionReserve(

@@ -30,9 +30,9 @@ from ullage.startup.ready import TimeToReady
 from ullage.workload.classes import Metric
 from ullage.workload.demand.demand import Demand
 
-COUNTED = choice("reserves.counted", "overlap", "", "a policy that keeps occasions apart costs less than devices")
+COUNTED = choice("reserves.counted", "overlap", "", "scheduling events apart costs less than devices")
 OVERLAP = choice(
-    "reserves.overlap", "rollout+maintenance", "", "nodes are not patched while a version changes, nor the other way"
+    "reserves.overlap", "rollout+maintenance", "", "nodes are not patched during a rollout, nor the other way round"
 )
 BATCH = choice("reserves.batch", "fills", "", "idle devices cost the same as busy ones")
 
@@ -353,14 +353,14 @@ def _totals(
     parts = tuple(line.figure for line in lines)
     groups = ", ".join(" and ".join(group) for group in policy.groups) or "none"
     rows = {
-        "reserve.sum_replicas": (added, "replicas", "all lines added up, as if everything happened at once"),
-        "reserve.overlap_replicas": (overlapped, "replicas", f"the larger of {groups}, the others added up"),
+        "reserve.sum_replicas": (added, "replicas", "sum of all lines, as if all of it happened at once"),
+        "reserve.overlap_replicas": (overlapped, "replicas", f"the larger of {groups}, plus all others"),
         "reserve.replicas": (bought, "replicas", f"what is bought: the {policy.counted.value}"),
         "reserve.devices": (bought * devices, "devices", f"replicas x {devices} devices each"),
         "reserve.batch_replicas": (
             bought if policy.batch.value == "fills" else 0,
             "replicas",
-            "idle reserve that work without a deadline may fill until it is needed; such work is stopped first",
+            "idle reserve that batch work may use until it is needed; batch work is stopped first",
         ),
         "fleet.total_replicas": (int(needed.value) + bought, "replicas", "steady fleet + reserve"),
         "fleet.total_devices": ((int(needed.value) + bought) * devices, "devices", "steady fleet + reserve"),
@@ -393,7 +393,7 @@ def _quiet_notes(given: ReserveSettings, rollout: RolloutReserve, maintenance: M
     if not found:
         return ()
     shares = " and ".join(f"{100.0 * each:.0f} % ({name}.demand)" for name, each in found.items())
-    said = "Planned work is taken to be done in the quietest hours of the week that are long enough, which meet"
+    said = "Planned work is assumed in the quietest sufficiently long hours of the week, which see"
     return (f"{said} {shares} of the planning rate.",)
 
 
@@ -401,13 +401,13 @@ def _notes(
     given: ReserveSettings, bought: int, rollout: RolloutReserve, maintenance: MaintenanceReserve
 ) -> tuple[str, ...]:
     notes = [
-        "Availability counts every hour as the busiest one, so it is lower here than users will see it.",
-        "Failure rates are published ones of training clusters; records of your own take their place.",
+        "Availability treats every hour as the busiest, so users will see a higher one.",
+        "Failure rates are published ones of training clusters; your own records replace them.",
     ]
     if any(each.evidence is Evidence.STATED for each in given.reliability.rates):
         notes.pop()
     if given.reliability.crews is not None:
-        notes.append("The chance of a shortfall takes repairs to begin at once; repair crews count for availability.")
+        notes.append("The shortfall risk assumes that repairs begin at once; repair crews affect availability.")
     if bought and given.policy.batch.value == "fills":
         notes.append(
             f"Batch work may fill the reserve of {bought} replicas while it is idle; it is stopped first, before any "

@@ -26,8 +26,8 @@ from ullage.fleet.lines import ReserveLine
 
 STRATEGIES = ("rolling", "canary", "blue-green")
 
-STRATEGY = choice("rollout.strategy", "rolling", "", "what a Deployment does")
-WITHIN = choice("rollout.within", 3600.0, "s", "a change that takes longer than an hour is not watched to its end")
+STRATEGY = choice("rollout.strategy", "rolling", "", "the default of a Kubernetes Deployment")
+WITHIN = choice("rollout.within", 3600.0, "s", "rollouts longer than an hour are rarely watched to the end")
 CANARY_SHARE = choice("rollout.canary", 0.05, "fraction", "one request in twenty shows a bad version")
 DRAIN = choice("rollout.drain", 120.0, "s", "longer than almost all answers take")
 
@@ -178,12 +178,12 @@ def rollout_reserve(
         name="reserve.rollout_duration_s",
         value=found.duration_s,
         unit="s",
-        formula=f"turns of {max(surge, unavailable, 1)} replicas, each a start, until all {replicas} are new",
+        formula=f"batches of {max(surge, unavailable, 1)} replicas, one start each, until all {replicas} are new",
         inputs=rests,
     )
     turns = {
-        "surge": (surge, "replicas beyond the fleet while versions change"),
-        "unavailable": (unavailable, "replicas that may be missing meanwhile"),
+        "surge": (surge, "extra replicas during a rollout"),
+        "unavailable": (unavailable, "replicas that may be unavailable during a rollout"),
     }
     shown = [
         Figure(name=f"reserve.rollout_{name}_replicas", value=count, unit="replicas", formula=what, inputs=rests)
@@ -196,7 +196,7 @@ def rollout_reserve(
             devices=extra * devices,
             serving_replicas=missing,
             rule=rule,
-            protects="the SLO while a version changes, and that the change can end",
+            protects="the SLO during a rollout, and that the rollout can finish",
             figure=line,
         ),
         course=found,
@@ -220,7 +220,7 @@ def deadlock(room: Assumption | Figure, devices: int, *, inputs: tuple[Figure | 
             name="rollout.free_devices",
             value=int(room.value),
             unit="devices",
-            formula="devices free beside the fleet while versions change",
+            formula="free devices outside the fleet during a rollout",
             inputs=(room, *inputs),
         ),
         remedies=(
@@ -275,7 +275,7 @@ def _extra(given: Rollout, replicas: int, surge: int, unavailable: int, missing:
     short = f"{unavailable} that may be unavailable{idle}"
     turn = f"surge of {surge}" + (f" and {short}" if unavailable else "") if surge or not unavailable else short
     if given.strategy.value == "blue-green":
-        return replicas, "a second fleet beside the first until traffic has moved"
+        return replicas, "a second fleet until traffic has moved"
     if given.strategy.value == "canary":
         canary = math.ceil(number(given.canary) * replicas)
         return max(canary, surge + missing), f"the larger of {canary} canaries and a {turn}"

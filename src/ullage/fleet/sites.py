@@ -59,7 +59,7 @@ class Sites:
             raise InputError(
                 field="sites.regions",
                 value=[region.name for region in self.regions if region.share is None],
-                problem="have no share of the traffic while other regions have one",
+                problem="have no traffic share, but other regions do",
                 fix="Give every region a share, or none.",
             )
 
@@ -287,7 +287,7 @@ def _too_small(
     return Rejection(
         stage="sites",
         reason=(
-            f"quota: {replicas} replicas need {replicas * devices} devices, and the quotas of {names} "
+            f"quota: {replicas} replicas need {replicas * devices} devices, but the quotas of {names} "
             f"leave room for {fits * devices}"
         ),
         figure=Figure(
@@ -348,14 +348,16 @@ def _notes(rows: Sequence[PlacedZone], sites: Sites, node_replicas: int) -> tupl
     notes = []
     open_zones = [row.zone for row in rows if row.quota_devices is None]
     if open_zones:
-        notes.append(f"Nobody has stated a quota for {', '.join(open_zones)}: ask the provider before relying on it.")
+        notes.append(f"No quota is stated for {', '.join(open_zones)}: ask the provider before relying on it.")
     for region in sites.regions:
         counts = {row.zone: row.replicas for row in rows if row.region == region.name}
         most, least = max(counts.values()), min(counts.values())
         even = spread(sum(counts.values()), [1.0] * len(counts), [UNLIMITED] * len(counts))
         on_nodes = on_fewest_nodes(sum(counts.values()), [UNLIMITED] * len(counts), node_replicas)
         if tuple(sorted(counts.values())) == tuple(sorted(on_nodes)) != tuple(sorted(even)):
-            notes.append(f"Zones of {region.name} hold {least} to {most} replicas: an even split takes more machines.")
+            notes.append(
+                f"Zones of {region.name} hold {least} to {most} replicas: an even split would need more machines."
+            )
         elif most - least > 1:
             short = ", ".join(zone for zone, count in counts.items() if count == least)
             notes.append(
@@ -378,5 +380,5 @@ def _check_quotas(rows: Sequence[PlacedZone], sites: Sites, used: Mapping[str, i
 def _check_names(field: str, names: Sequence[str]) -> None:
     if not names or len(set(names)) != len(names):
         raise InputError(
-            field=field, value=list(names), problem="must be at least one, each named once", fix="Name each once."
+            field=field, value=list(names), problem="must be at least one, each named once", fix="Use each name once."
         )

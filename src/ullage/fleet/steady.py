@@ -20,7 +20,8 @@ from ullage.service.trial.trial import Trial
 
 _HOW = (
     "The planning rate of all classes together is simulated, in the proportions of their busiest hours, in one pool "
-    "behind a router that counts outstanding requests. A pool evens out bursts that one replica alone must take, so "
+    "behind a router that counts outstanding requests. A pool smooths bursts that a single replica must absorb "
+    "alone, so "
     "its replicas carry more than the operating point of a single one."
 )
 
@@ -105,7 +106,7 @@ def _figures(found: PoolSize, planned: int, beside: KeptFree) -> dict[str, Figur
     policy, least, need, devices_each = beside.policy, beside.least, beside.need, found.devices
     bare, conservative = found.figures["size.replicas"], found.figures["size.conservative_replicas"]
     kept = [*([] if number(policy) == 0.0 else [policy]), *([] if least is None else [least])]
-    freed = " with the policy's share kept free" if policy in kept else ""
+    freed = " with the share that policy keeps free" if policy in kept else ""
     replicas = Figure(
         name="fleet.replicas",
         value=planned,
@@ -118,7 +119,7 @@ def _figures(found: PoolSize, planned: int, beside: KeptFree) -> dict[str, Figur
         name="fleet.devices",
         value=planned * devices_each,
         unit="devices",
-        formula=f"replicas x {devices_each} devices each, without any reserve",
+        formula=f"replicas x {devices_each} devices each, without reserves",
         inputs=(replicas,),
     )
     added = found.conservative_replicas - found.replicas
@@ -127,14 +128,14 @@ def _figures(found: PoolSize, planned: int, beside: KeptFree) -> dict[str, Figur
         name="fleet.evidence_replicas",
         value=for_steps,
         unit="replicas",
-        formula="(replicas - those needed with nominal step times) x the part of step times in what may slow",
+        formula="(replicas - those needed with nominal step times) x the share due to step times",
         inputs=(replicas, bare),
     )
     shape = Figure(
         name="fleet.length_replicas",
         value=added - for_steps,
         unit="replicas",
-        formula="the rest of them: prompts and answers may be longer, and less of them cached",
+        formula="the rest: prompts and answers may be longer, or less often cached",
         inputs=(replicas, bare, margin),
     )
     return {**{each.name: each for each in (replicas, devices, margin, shape)}, **found.figures}

@@ -34,7 +34,7 @@ class UtilisationCaps:
 
 @dataclass(frozen=True, kw_only=True)
 class CappedFleet:
-    """What the caps are held against: loads as shares of the planning rate, and what a loss takes."""
+    """What the caps are compared with: loads as shares of the planning rate, and what a loss takes."""
 
     steady: Figure
     serving_replicas: int
@@ -57,7 +57,7 @@ def utilisation_reserve(fleet: CappedFleet, caps: UtilisationCaps, *, rests: tup
         raise InputError(
             field=cap.name,
             value=cap.value,
-            problem="caps a fleet that has lost its only zone: nothing is left of it",
+            problem="caps a fleet that has lost its only zone: no replica is left",
             fix="Spread over more zones (policy.zones: 2, or sites), or leave this cap out.",
         )
     needed = {state: _least(fleet, state, number(cap)) for state, cap in caps.most.items()}
@@ -68,8 +68,8 @@ def utilisation_reserve(fleet: CappedFleet, caps: UtilisationCaps, *, rests: tup
         name="reserve.utilisation_replicas",
         value=extra,
         unit="replicas",
-        formula=f"{rule}: least serving replicas of which those left carry the load of the state / cap, less those "
-        "that serve anyway",
+        formula=f"{rule}: fewest serving replicas whose survivors carry the state's load / cap, less those "
+        "already serving",
         inputs=(fleet.steady, *rests, *caps.inputs),
     )
     return ReserveLine(
@@ -78,7 +78,7 @@ def utilisation_reserve(fleet: CappedFleet, caps: UtilisationCaps, *, rests: tup
         devices=extra * fleet.devices,
         serving_replicas=extra,
         rule=rule,
-        protects="what a policy keeps free",
+        protects="what the policy keeps free",
         figure=figure,
     )
 

@@ -27,7 +27,7 @@ from ullage.workload.demand.demand import Demand
 
 _HOUR_S = 3600.0
 
-FOLLOWS = choice("warm.follows", "peak", "", "devices are rented by the month, so that letting them go saves nothing")
+FOLLOWS = choice("warm.follows", "peak", "", "devices are rented by the month, so releasing them saves nothing")
 START = choice("warm.start", "cold", "", "nodes beyond the fleet are not held")
 
 

@@ -91,5 +91,5 @@ def parse_body(canonical: bytes, *, where: str) -> EntryBody:
             content=dict(value["content"]),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        problem = f"is no entry of a ledger ({error})"
+        problem = f"is not a ledger entry ({error})"
         raise InputError(field=where, value=canonical[:40], problem=problem, fix=_FIX) from None

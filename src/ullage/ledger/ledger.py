@@ -146,7 +146,7 @@ class Ledger:
             newest = self.entries(kind=kind, most=1)
             if newest:
                 return newest[0]
-            raise self._unknown(name, kind, "there is none yet", "Keep one first: ullage plan --keep.")
+            raise self._unknown(name, kind, "there is none yet", "Store one first: ullage plan --keep.")
         query = name.lower()
         is_digest = _SHORTEST_PREFIX <= len(query) <= _DIGEST_DIGITS and all(
             each in "0123456789abcdef" for each in query
@@ -314,7 +314,7 @@ def open_ledger(address: str, *, create: bool = False) -> Ledger:
     place = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
     is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
     if is_file and not create and not Path(str(url.database)).exists():
-        fix = "Keep a plan first: ullage plan --keep. ULLAGE_LEDGER or --ledger names another place."
+        fix = "Store a plan first: ullage plan --keep. ULLAGE_LEDGER or --ledger names another place."
         raise InputError(field="ledger", value=place, problem="is not there", fix=fix)
     if is_file:
         _check_file(Path(str(url.database)), create=create)
@@ -418,7 +418,7 @@ def _said_plainly(place: str) -> Iterator[None]:
     except DBAPIError as error:
         said = " ".join(str(error.orig).split())
         if any(each in said.lower() for each in _FULL):
-            problem = f"could not be written ({said}); this entry was not kept, and all that was kept before is whole"
+            problem = f"could not be written ({said}); this entry was not stored; earlier entries are intact"
             fix = "Free some space, then run the same command again."
         elif _is_away(error):
             problem, fix = f"cannot be reached ({said})", "Check the address and that the server runs."

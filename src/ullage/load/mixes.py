@@ -31,7 +31,7 @@ def pool_mixes(
                 field=f"pool {pool.name}",
                 value=memory.stage,
                 problem=f"has no replica to test: {memory.reason}",
-                fix="Mend the plan file, or plan again.",
+                fix="Fix the plan file, or plan again.",
             )
         asked = pool_asked(spec, pool, demand)
         classes = [each.request_class for each in pool_classes(spec, pool, asked)]

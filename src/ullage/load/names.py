@@ -60,7 +60,7 @@ def short_reading(key: str, name: str, catalogue: Catalogue, *, chosen: str) -> 
     is_alias = bare_name(name) in {bare_name(each) for each in aliases}
     if not others and (is_alias or short_name(name) == short_name(chosen)):
         return None
-    what = f"{name} is taken for {chosen}" + (f", not {' or '.join(others)}" if others else "")
+    what = f"{name} is read as {chosen}" + (f", not {' or '.join(others)}" if others else "")
     return Assumption(
         name=f"{key}_read_as",
         value=chosen,

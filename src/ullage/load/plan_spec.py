@@ -110,13 +110,13 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     for name in names:
         if names.count(name) > 1:
             raise InputError(
-                field="workload.classes", value=name, problem="is named twice", fix="Give each class its own name."
+                field="workload.classes", value=name, problem="appears twice", fix="Use each class name once."
             )
     if file.scaling.machines == "released" and file.warm.follows == "peak":
         raise InputError(
             field="scaling.machines",
             value="released",
-            problem="gives machines back, and warm.follows: peak holds the fleet at its planning size",
+            problem="releases machines, but warm.follows: peak keeps the fleet at its planned size",
             fix="Leave out one of the two.",
         )
     sections = file.every_pool
@@ -175,7 +175,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
 
 
 def _following(scaling: ScalingSettings, given: ReserveSettings) -> ReserveSettings:
-    """Where machines are given back the fleet follows demand, unless the file says that it does not."""
+    """Where machines are released the fleet follows demand, unless the file says that it does not."""
     if not scaling.releases_machines or given.warm.follows is not FOLLOWS:
         return given
     follows = replace(scaling.machines, name=FOLLOWS.name, value="demand")
@@ -267,7 +267,7 @@ def _sites(file: PlanFile, loaded: Loaded, provenance: Provenance) -> dict[str, 
     if file.sites is None:
         return {}
     if file.policy.zones is not None:
-        problem = "is given beside sites, which say it too"
+        problem = "conflicts with sites, which set it too"
         raise InputError(
             field="policy.zones", value=file.policy.zones, problem=problem, fix="Leave out one of the two."
         )
@@ -293,7 +293,7 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
     field = f"workload.classes.{section.name}.pool"
     routed = _routed_to(file, section.name)
     if routed and section.pool is not None:
-        problem = "is given beside a route, which says it too"
+        problem = "conflicts with a route, which sets it too"
         raise InputError(field=field, value=section.pool, problem=problem, fix="Leave out one of the two.")
     if routed:
         return routed[0]
@@ -301,7 +301,7 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
         return names[0]
     if section.pool is None:
         fix = f"Name the pool that serves this class: {', '.join(names)}."
-        raise InputError(field=field, value=None, problem="is missing, and there are several pools", fix=fix)
+        raise InputError(field=field, value=None, problem="is missing, but there are several pools", fix=fix)
     if section.pool not in names:
         raise unknown_name(field=field, name=section.pool, known=names)
     return section.pool
@@ -320,7 +320,7 @@ def _mean_rate(
     ways = [way for way in ("rate", "users", "tokens") if getattr(section, way) is not None]
     if len(ways) > 1:
         raise InputError(
-            field=field, value=", ".join(ways), problem="are given together, and each says the rate", fix="Give one."
+            field=field, value=", ".join(ways), problem="are given together, but each sets the rate", fix="Give one."
         )
     if section.rate is not None:
         return provenance.says(name, section.rate, "req/s")
@@ -373,8 +373,8 @@ def _pools(file: PlanFile, loaded: Loaded, provenance: Provenance) -> tuple[Pool
     names = [each.name for each in found]
     for name in names:
         if names.count(name) > 1:
-            fix = "Name the pools so that no side of one is called as another."
-            raise InputError(field="pools", value=name, problem="is the name of two pools", fix=fix)
+            fix = "Rename the pools so that no side of one has the name of another."
+            raise InputError(field="pools", value=name, problem="names two pools", fix=fix)
     return tuple(found)
 
 
@@ -547,7 +547,7 @@ def _host_cache(pool: PoolSection) -> HostCache | None:
         raise InputError(
             field="pool.prefix_cache",
             value=pool.prefix_cache,
-            problem="leaves no cache to simulate, and pool.host_cache is a tier of one",
+            problem="leaves no cache to simulate, but pool.host_cache is a tier of one",
             fix="Give simulated, or leave pool.prefix_cache or pool.host_cache out.",
         )
     return HostCache(size_bytes=given.bytes, bandwidth_bytes_per_s=given.bandwidth)
@@ -561,21 +561,21 @@ def _between_turns(pool: PoolSection) -> str | None:
         raise InputError(
             field="pool.between_turns",
             value=given,
-            problem="is not simulated where prefill and decode are apart",
+            problem="is not simulated where prefill and decode are disaggregated",
             fix="Leave pool.between_turns or pool.disaggregated out.",
         )
     if pool.prefix_cache in (STATED, OFF) and given != "cached":
         raise InputError(
             field="pool.between_turns",
             value=given,
-            problem=f"is of caches that are simulated, and pool.prefix_cache is {pool.prefix_cache}",
+            problem=f"applies to simulated caches, but pool.prefix_cache is {pool.prefix_cache}",
             fix="Leave pool.prefix_cache out, or give simulated.",
         )
     if given == "offloaded" and pool.host_cache is None:
         raise InputError(
             field="pool.between_turns",
             value=given,
-            problem="sends KV to host memory, and pool.host_cache says of none",
+            problem="sends KV to host memory, but pool.host_cache is not given",
             fix="Give pool.host_cache: {bytes: 200GB, bandwidth: 25GB/s}, or dropped.",
         )
     return given

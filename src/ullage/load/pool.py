@@ -98,8 +98,8 @@ def load_pool(source: PlanSource = None, *, limit: WorkLimit | None = None, **as
         raise InputError(
             field="pool.disaggregated",
             value=found.prefill_pool.whole,
-            problem="has a prefill and a decode side, and this command looks at replicas of one kind",
-            fix="Ask ullage plan, size or simulate, or leave it out: --set pool.disaggregated=null.",
+            problem="is disaggregated, but this command handles replicas of one kind",
+            fix="Use ullage plan, size or simulate, or leave it out: --set pool.disaggregated=null.",
         )
     return found
 
@@ -260,7 +260,7 @@ class ReplicaChoice:
                 raise InputError(
                     field=f"--{name.replace('_', '-')}",
                     value=getattr(self, name),
-                    problem="is of a replica that is named, and this one is the plan's",
+                    problem="applies to a replica given by options, but this one is the plan's",
                     fix=f"Give --model and --device with it, or set pool.{name} in the plan file.",
                 )
 

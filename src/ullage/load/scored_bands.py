@@ -60,7 +60,7 @@ def _scored(demand: ClassDemand, kept: Sequence[tuple[str, Sequence[Mapping[str,
         unit="ratio",
         evidence=Evidence.MEASURED,
         source=Source(
-            what=f"bands of {found.stretches} forecasts against what was observed: made {wider} by as much",
+            what=f"bands of {found.stretches} forecasts compared with observations: made {wider} by as much",
             where="scores in the ledger",
             date=datetime.date.fromisoformat(max(day for day, _ in kept)),
         ),

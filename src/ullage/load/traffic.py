@@ -97,7 +97,7 @@ def _borrowed(
         raise InputError(
             field="workload.lengths",
             value=workload.lengths[0],
-            problem="has no lengths of requests",
+            problem="has no request lengths",
             fix="Name a request log with prompt and output tokens.",
         )
     return {each.name: lengths_of_log(log, each.name, as_of=as_of) for each in workload.classes}
@@ -138,7 +138,7 @@ def _counted(traces: Sequence[str | Path]) -> Iterator[None]:
 
     from ullage.documents import reading
 
-    fix = "Look for numbers that no request has, or leave the column out; see docs/reference/trace-formats.md."
+    fix = "Check for impossible numbers, or leave the column out; see docs/reference/trace-formats.md."
     with reading(str(traces[0]) if traces else "trace", fix=fix):
         try:
             yield
@@ -176,7 +176,7 @@ def read_profile(file: Path) -> Profile:
 
     plain = read_json(file, field="profile", fix="Save it again.")
     if not isinstance(plain, dict):
-        raise InputError(field="profile", value=str(file), problem="is no saved profile", fix="Save it again.")
+        raise InputError(field="profile", value=str(file), problem="is not a saved profile", fix="Save it again.")
     return from_plain(plain, where=file.name)
 
 

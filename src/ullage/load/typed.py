@@ -165,7 +165,7 @@ def dated_event(
         raise InputError(
             field="--event",
             value=name,
-            problem="has dates, and the trace has no calendar to put them in",
+            problem="has dates, but the trace has no calendar",
             fix="Give a trace whose times are dates.",
         )
     start_s, end_s = (
@@ -253,7 +253,7 @@ def parse_host_cache(text: str | None, field: str = "--host-cache") -> HostCache
         raise InputError(
             field=field,
             value=text,
-            problem="does not say how fast a replica loads from it, which decides what a hit costs",
+            problem="has no bandwidth, which decides what a hit costs",
             fix="Give BYTES:BANDWIDTH, for example 200GB:25GB/s.",
         )
     size_bytes = parse_bytes(size, field)

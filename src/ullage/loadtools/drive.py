@@ -49,7 +49,7 @@ def drive(
     wall_s = time.monotonic() - began
     write_whole(log, said, field="--folder", force=True)
     if ended is None:
-        return DrivenTest(wall_s=wall_s, result=None, problem=f"took longer than {timeout_s:.0f} s and was ended")
+        return DrivenTest(wall_s=wall_s, result=None, problem=f"took longer than {timeout_s:.0f} s and was stopped")
     if ended != 0:
         return DrivenTest(wall_s=wall_s, result=None, problem=f"ended with code {ended}: {_last_lines(said)}")
     result = tool.tool.result(folder / run.result)

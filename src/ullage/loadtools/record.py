@@ -66,14 +66,16 @@ def read_record(folder: Path, fresh: MeasureRecord) -> MeasureRecord:
     file = folder / STATE_FILE
     if not file.exists():
         return fresh
-    fix = "Give another --folder, or take the file away to begin anew."
+    fix = "Give another --folder, or remove the file to start over."
     content = read_json(file, field="--folder", fix=fix)
     try:
         assert isinstance(content, dict)
         assert content.pop("schema", None) == _SCHEMA
         found = TypeAdapter(MeasureRecord).validate_python(content)
     except (ValidationError, AssertionError):
-        raise InputError(field="--folder", value=str(file), problem="is no state of a measurement", fix=fix) from None
+        raise InputError(
+            field="--folder", value=str(file), problem="is not the state of a measurement", fix=fix
+        ) from None
     for name in ("url", "tool", "model", "pool"):
         was, now = getattr(found, name), getattr(fresh, name)
         if was != now:

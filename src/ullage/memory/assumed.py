@@ -76,7 +76,7 @@ OUTPUT_LIMIT = Assumption(
     unit="text",
     evidence=Evidence.ASSUMED,
     source=Source(
-        what="logs seldom state max_tokens; clients that set it leave room for nearly all of their answers, and load "
+        what="logs rarely state max_tokens; clients that set it leave room for nearly all of their answers, and load "
         "tests ask for the length that they get",
         where="ullage.simulate.compile",
         date=datetime.date(2026, 11, 16),

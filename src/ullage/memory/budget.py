@@ -219,7 +219,7 @@ def _rejection(shortfall: Shortfall, figures: BudgetFigures, offers: tuple[Remed
             name="memory.missing_bytes",
             value=shortfall.missing_bytes,
             unit="bytes",
-            formula=f"what {shortfall.line.value} would need more",
+            formula=f"how much more {shortfall.line.value} would need",
             inputs=tuple(figures.lines.values()),
         ),
         remedies=offers,
@@ -234,7 +234,7 @@ def _host_rejection(budget: MemoryBudget) -> Rejection:
     settings = budget.runtime.settings
     each_bytes = -(-missing // settings.sharding.devices)
     offers = [
-        Remedy(change=f"{label} of {(now - each_bytes) / 2**30:.2f} GiB a device", effect="the host holds it")
+        Remedy(change=f"{label} of {(now - each_bytes) / 2**30:.2f} GiB per device", effect="the host holds it")
         for label, now in (("KV offload", settings.kv_offload_bytes), ("weight offload", settings.weight_offload_bytes))
         if now > each_bytes and (label == "KV offload" or budget.headroom_bytes >= each_bytes)
     ]
@@ -248,7 +248,7 @@ def _host_rejection(budget: MemoryBudget) -> Rejection:
             name="memory.missing_host_bytes",
             value=missing,
             unit="bytes",
-            formula="what must be there - what the host has",
+            formula="required - host memory available",
             inputs=tuple(line.figure for line in host.lines if not line.gives_way),
         ),
         remedies=tuple(offers),

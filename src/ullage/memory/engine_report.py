@@ -41,7 +41,7 @@ class Quantity:
 QUANTITIES: Mapping[str, Quantity] = {
     "device_memory": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="memory of the device in total"),
     "free_at_start": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="free before anything was loaded"),
-    "requested_memory": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="what the engine may take in all"),
+    "requested_memory": Quantity(unit="bytes", combine=Combine.SMALLEST, meaning="what the engine may take in total"),
     "memory_fraction": Quantity(unit="fraction", combine=Combine.SAME, meaning="share of the device it may take"),
     "weights": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="weights on one device"),
     "non_torch": Quantity(unit="bytes", combine=Combine.LARGEST, meaning="taken outside the engine's allocator"),

@@ -81,7 +81,7 @@ class BudgetFigures:
                 "longest_context_tokens",
                 longest_tokens,
                 "tokens",
-                "the longest context of which the approved sequences fit",
+                "the longest context at which the approved sequences fit",
                 (blocks, self.block, load[1]),
             ),
         ]
@@ -91,7 +91,7 @@ class BudgetFigures:
                     "smallest_tp",
                     least_tp,
                     "devices",
-                    "the least tp of 1, 2, 4, ... 64 at which the approved load fits",
+                    "the smallest tp of 1, 2, 4, ... 64 at which the approved load fits",
                     (*self.lines.values(), *load),
                 )
             )

@@ -76,7 +76,7 @@ def _agreed(name: str, stated: float | None, found: Figure | None) -> float | No
         raise InputError(
             field=name,
             value=stated,
-            problem=f"{_source(found).where} says {logged:g}, and its lines hold for that alone",
+            problem=f"{_source(found).where} says {logged:g}, and its lines only hold for that",
             fix="Leave the option out, or give a log of an engine started with it.",
         )
     return logged
@@ -108,8 +108,8 @@ def check_same(reported: EngineMemory, stage: StageEstimate, device: Device, mod
     if abs(per_token - ours) > _SAME_TOKEN_FRACTION * ours:
         raise InputError(
             field=_source(reported.figures["kv_tokens"]).where,
-            value=f"{per_token:,.0f} KV bytes a token",
-            problem=f"{model.name} takes {ours:,.0f} on a device as asked: the log is of something else",
+            value=f"{per_token:,.0f} KV bytes per token",
+            problem=f"{model.name} takes {ours:,.0f} per device as configured: the log is of something else",
             fix="State the model, tp, pp and KV dtype that the log is of.",
         )
 

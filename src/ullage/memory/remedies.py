@@ -142,7 +142,7 @@ def _shorter_context(case: Case, first: MemoryOutcome) -> Remedy | None:
 def _more_devices(case: Case) -> Remedy | None:
     for tp, outcome in _held_degrees(case, case.settings.sharding.tp):
         devices = outcome.runtime.sharding.devices
-        return Remedy(change=f"tp {tp}", effect=f"{devices} devices a replica; {_effect(case, outcome)}")
+        return Remedy(change=f"tp {tp}", effect=f"{devices} devices per replica; {_effect(case, outcome)}")
     return None
 
 
@@ -155,7 +155,7 @@ def _other_device(case: Case, devices: Iterable[Device]) -> Remedy | None:
         outcome = _holds(candidate.with_settings(candidate.settings))
         if outcome is not None:
             memory = f"{device.memory_bytes / 2**30:.0f} GiB"
-            return Remedy(change=f"device {device.name}", effect=f"{memory} a device; {_effect(case, outcome)}")
+            return Remedy(change=f"device {device.name}", effect=f"{memory} per device; {_effect(case, outcome)}")
     return None
 
 

@@ -301,7 +301,7 @@ def _capacity_policy(settings: RuntimeSettings, defaults: EngineDefaults) -> Ass
         raise InputError(
             field="capacity policy",
             value=stated,
-            problem=f"is no policy of {defaults.engine}",
+            problem=f"is not a policy of {defaults.engine}",
             fix=f"Give one of {', '.join(known)}, or another engine.",
         )
     return settings.stated("capacity policy", stated, "text")

@@ -86,7 +86,7 @@ def mig_slice_bytes(device: Device, profile: str) -> int:
     eighth_gb = _gb(device) / _SLICES
     slices = round(int(found["gb"]) / eighth_gb)
     if slices not in _SIZES or abs(slices * eighth_gb - int(found["gb"])) > _ROUNDING_FRACTION * int(found["gb"]):
-        problem = f"is no slice of {device.name}, which has {_gb(device):.0f} GB"
+        problem = f"is not a slice of {device.name}, which has {_gb(device):.0f} GB"
         raise InputError(field="MIG profile", value=profile, problem=problem, fix=_profiles(device))
     return device.memory_bytes * slices // _SLICES
 

@@ -119,9 +119,12 @@ def _stated_rate(
     draft_tokens: int, acceptance: Sequence[float], tokens_per_step: float | None, field: str
 ) -> float | None:
     if acceptance and tokens_per_step is not None:
-        fix = "Give one of the two: they say the same."
+        fix = "Give one of the two: they mean the same."
         raise InputError(
-            field=f"{field}.acceptance", value=list(acceptance), problem="is given beside accepted_per_step", fix=fix
+            field=f"{field}.acceptance",
+            value=list(acceptance),
+            problem="cannot be combined with accepted_per_step",
+            fix=fix,
         )
     if tokens_per_step is not None:
         if not 1.0 <= tokens_per_step <= draft_tokens + 1:

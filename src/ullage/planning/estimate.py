@@ -219,7 +219,7 @@ def _steady(pool: PoolSpec, bases: Bases, size: QuickSize, demand: Demand) -> St
         name="fleet.replicas",
         value=replicas,
         unit="replicas",
-        formula="estimated from two windows of a part of the pool; the plan decides it",
+        formula="estimated from two windows of part of the pool; a full plan decides it",
         inputs=(demand.figures["demand.planning_rate"],),
     )
     return SteadyFleet(

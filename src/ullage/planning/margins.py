@@ -48,7 +48,7 @@ def pool_margins(
         name="margin.demand_fraction",
         value=above,
         unit="fraction",
-        formula=f"planning rate / {middling.planning_rps:.4g} req/s, the busiest hour at even odds, - 1",
+        formula=f"planning rate / {middling.planning_rps:.4g} req/s, the median busiest hour, - 1",
         inputs=(planned,),
     )
     bare = steady.figures["size.replicas"]
@@ -56,14 +56,14 @@ def pool_margins(
         name="margin.nominal_replicas",
         value=math.ceil(steady.nominal_replicas / (1.0 + above) - 1e-9),
         unit="replicas",
-        formula="replicas with nominal step times x the part of the planning rate at even odds, rounded up",
+        formula="replicas with nominal step times x the median share of the planning rate, rounded up",
         inputs=(bare, size),
     )
     cost = Figure(
         name="margin.demand_replicas",
         value=steady.nominal_replicas - int(even.value),
         unit="replicas",
-        formula="replicas with nominal step times - those at even odds",
+        formula="replicas with nominal step times - those for the median hour",
         inputs=(bare, even),
     )
     slow = Figure(
@@ -91,11 +91,11 @@ def pool_margins(
         ),
         MarginRow(
             where="service",
-            reason="requests may be longer and less of them cached: counted as slower steps",
+            reason="requests may be longer or less often cached: counted as slower steps",
             size=slow,
             cost=steady.figures["fleet.length_replicas"],
         ),
-        MarginRow(where="service", reason="policy, beyond evidence", size=kept, cost=free),
+        MarginRow(where="service", reason="by policy, on top of evidence", size=kept, cost=free),
         MarginRow(
             where="memory",
             reason="device memory that the engine is not given",
@@ -120,7 +120,7 @@ def _reserve_rows(reserves: Reserves) -> list[MarginRow]:
                 name=f"margin.{line.name}_reserve_replicas",
                 value=reserves.bought[line.name],
                 unit="replicas",
-                formula="what is bought of this reserve: of those that overlap, the largest stands for all",
+                formula="what is bought of this reserve: where reserves overlap, the largest covers the others",
                 inputs=(line.figure, *reserves.settings.policy.inputs),
             ),
         )

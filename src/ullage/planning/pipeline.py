@@ -28,7 +28,7 @@ NO_TRACE = NotGiven(
 NO_ROUTES = NotGiven(
     stage="routing",
     instead="No routes: every class has one pool.",
-    fix="Give routing where a class goes to more than one model.",
+    fix="Give routing if a class goes to more than one model.",
 )
 
 

@@ -77,7 +77,7 @@ def pool_steps(pool: PoolSpec, memory: MemoryBudget) -> StepModel:
 
 
 def planned_for(spec: PlanSpec) -> tuple[PlanningPoint, Demand, Demand]:
-    """The planning point of a plan, the service's demand there, and its demand at even odds."""
+    """The planning point of a plan, the service's demand there, and its median demand."""
     middle, planned = even_odds(spec), demand_at(spec, planned_percentile(spec.policy.shortfall))
     point = planning_point(spec.policy.shortfall, middle, planned)
     if len(spec.pools) > 1:

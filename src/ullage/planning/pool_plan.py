@@ -81,14 +81,14 @@ class PoolPlan:
 _NOT_STAGES = ("spec", "demands", "demand", "bases")
 NO_TOOLS = NotGiven(
     stage="tools",
-    instead="No tools: no task waits for anything but its model.",
-    fix="Give tools where tasks call any.",
+    instead="No tools: tasks wait only for their model.",
+    fix="Give tools if tasks call any.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolTraffic:
-    """A pool's demand at the point that is planned for, and at even odds: the margin for demand lies between them."""
+    """A pool's demand at the point that is planned for, and at the median: the margin for demand lies between them."""
 
     point: PlanningPoint
     demand: Demand
@@ -240,7 +240,7 @@ def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Reje
     needed = steady.replicas + reserves.replicas
     return Rejection(
         stage="scaling limits",
-        reason=f"{needed} replicas are needed, {reserves.replicas} of them in reserve, and {most.value} may run",
+        reason=f"{needed} replicas are needed, {reserves.replicas} of them in reserve, but only {most.value} may run",
         figure=Figure(
             name="fleet.needed_replicas",
             value=needed,

@@ -1,8 +1,8 @@
 """A fleet by what makes it necessary, in the order of its bridge and by Shapley; and what stacked margins would buy.
 
 Causes of the steady fleet are demand, step times, and lengths with the cached share. A subset of them that is uncertain
-while the rest is as expected needs, at the chosen chance, so many times the replicas of even odds (planning_point.py);
-the steady fleet beyond even odds is divided in proportion to that. Reserves are causes of their own: of those that
+while the rest is as expected needs, at the chosen chance, so many times the replicas of the median (planning_point.py);
+the steady fleet beyond the median is divided in proportion to that. Reserves are causes of their own: of those that
 overlap the largest is bought, and Shapley divides it among them.
 """
 
@@ -29,7 +29,7 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.sides import pool_asked
 from ullage.service.stage import band_of
 
-DEMAND, LENGTHS = "more demand", "longer requests"
+DEMAND, LENGTHS = "demand uncertainty", "length uncertainty"
 _UNCERTAIN = (DEMAND, UNTESTED, LENGTHS)
 _DEVICE_LINES = (
     "compute_reservation", "compute_usage", "idle_hours", "failed_work", "idle_reserve", "stranded_devices",
@@ -107,7 +107,7 @@ def _pool_parts(plan: Plan, pool: PoolPlan, bill: Bill | None) -> FleetParts:
 
 
 def uncertain_shares(spread: NeedSpread, shortfall_fraction: float, beyond: float) -> dict[str, float]:
-    """The steady replicas beyond even odds by what is uncertain: they sum to them."""
+    """The steady replicas beyond the median by what is uncertain: they sum to them."""
 
     def needed(known: frozenset[str]) -> float:
         slow = {

@@ -50,12 +50,12 @@ def _figures(point: StablePoint, steady: SteadyFleet, devices: int) -> dict[str,
     replicas = steady.figures["fleet.replicas"]
     at_plan = "the planned replicas simulated at the planning rate"
     rows: tuple[tuple[str, float, str, str, tuple[Figure, ...]], ...] = (
-        ("service_time_s", point.service_time.value, "s", f"mean from start to end, {at_plan}", (replicas,)),
+        ("service_time_s", point.service_time.value, "s", f"mean end-to-end time, {at_plan}", (replicas,)),
         (
             "planned_goodput_per_replica_rps",
             point.goodput.value,
             "req/s",
-            f"good requests of a replica, {at_plan}",
+            f"successes per replica, {at_plan}",
             (replicas,),
         ),
         (
@@ -65,7 +65,7 @@ def _figures(point: StablePoint, steady: SteadyFleet, devices: int) -> dict[str,
             f"the same / {devices}",
             (replicas,),
         ),
-        ("active_tokens", point.active_tokens.value, "tokens", f"mean KV tokens of a replica, {at_plan}", (replicas,)),
+        ("active_tokens", point.active_tokens.value, "tokens", f"mean KV tokens per replica, {at_plan}", (replicas,)),
         (
             "kv_peak_fraction",
             point.kv_peak_fraction,
@@ -77,11 +77,11 @@ def _figures(point: StablePoint, steady: SteadyFleet, devices: int) -> dict[str,
             "cached_fraction",
             point.cached.value,
             "fraction",
-            f"prompt tokens that prefix caches find, of all, {at_plan}",
+            f"share of prompt tokens found in prefix caches, {at_plan}",
             (replicas,),
         ),
-        ("queue_requests", point.waiting.value, "requests", f"mean waiting at a replica, {at_plan}", (replicas,)),
-        ("queue_age_s", point.queue_age.value, "s", f"p95 of the wait for a first step, {at_plan}", (replicas,)),
+        ("queue_requests", point.waiting.value, "requests", f"mean waiting per replica, {at_plan}", (replicas,)),
+        ("queue_age_s", point.queue_age.value, "s", f"p95 wait for the first step, {at_plan}", (replicas,)),
     )
     return {
         f"score.{name}": Figure(name=f"score.{name}", value=value, unit=unit, formula=formula, inputs=inputs)

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 
 _NOT_SIMULATED = (
-    "Not simulated of two sides: failures of one while the other runs, transfers that queue for a link, prompts "
-    "computed again where a decode replica runs out of cache. Reserves, losses and scaling are each side's own."
+    "Not simulated for disaggregated pools: failures of one side while the other runs, transfers that queue for a "
+    "link, prompts recomputed where a decode replica runs out of cache. Reserves, losses and scaling are each side's "
+    "own."
 )
 
 
@@ -193,9 +194,10 @@ def violated_together(name: str, found: BothSides, figures: Mapping[str, Figure]
         figure=figures[f"disaggregated.{name}.used_fraction"],
         remedies=(
             Remedy(
-                change="a larger pool.disaggregated.decode_share", effect="more prefill replicas, more room between"
+                change="a larger pool.disaggregated.decode_share",
+                effect="more prefill replicas, more time between tokens",
             ),
-            Remedy(change="a faster pool.disaggregated.transfer", effect="a shorter way for the KV"),
+            Remedy(change="a faster pool.disaggregated.transfer", effect="a shorter KV transfer"),
         ),
     )
 

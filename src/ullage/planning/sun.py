@@ -52,11 +52,11 @@ def _saving(plan: Plan, pool: PoolPlan, sites: Sites) -> SunSaving:
     apart = sum(math.ceil(steady * share - 1e-9) for share in shares)
     later = [each.later for each in sites.regions if each.later is not None]
     if not later:
-        why = "when its users are busy is not stated (sites.regions: hours_later): all are taken to be so at once"
+        why = "busy hours by region are not stated (sites.regions: hours_later): all are assumed to peak at once"
         return SunSaving(pool=pool.spec.name, apart_replicas=apart, pooled_replicas=None, why=why)
     traced = [each.name for each in pool.demand.classes if each.name in plan.spec.measured]
     if traced:
-        why = f"the log of {', '.join(traced)} is of all regions together, and does not tell their hours apart"
+        why = f"the log of {', '.join(traced)} covers all regions together and does not separate their hours"
         return SunSaving(pool=pool.spec.name, apart_replicas=apart, pooled_replicas=None, why=why)
     week = np.sum(
         [each.planning_rps * np.array(each.model.season) / max(each.model.season) for each in pool.demand.classes],

@@ -59,7 +59,7 @@ def utilisation(
         "busiest_hour_rps",
         demand.planning_rps / (1.0 + number(above)),
         "req/s",
-        "planning rate / (1 + margin for demand): the busiest hour at even odds",
+        "planning rate / (1 + margin for demand): the median busiest hour",
         (planned, above),
     )
     found = [capacity, mean, hour]

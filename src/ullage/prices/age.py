@@ -32,7 +32,11 @@ def age_notes(used: Iterable[Figure | Assumption], as_of: datetime.date | None) 
     old = () if as_of is None else old_prices(used, as_of)
     if not old:
         return ()
-    count = "A price is past its age" if len(old) == 1 else f"{len(old)} prices are past their age, the oldest first"
+    count = (
+        "A price is past its maximum age"
+        if len(old) == 1
+        else f"{len(old)} prices are past their maximum age, the oldest first"
+    )
     newer = "a newer one" if len(old) == 1 else "newer ones"
     return (f"{count}: {old[0]}. Bring {newer}: {HOWTO}",)
 

@@ -30,7 +30,7 @@ ITEMS = {
     "span": Item(per="span", meaning="trace spans taken in"),
     "metric-series": Item(per="series-month", meaning="one active time series"),
     "tool-call": Item(per="call", meaning="one call of an outside tool, by the tool's name"),
-    "evaluation": Item(per="item", meaning="one answer judged by a person or a service"),
+    "evaluation": Item(per="item", meaning="one answer evaluated by a person or a service"),
     "engineering": Item(per="h", meaning="an engineer's hour, all costs of employment included"),
     "electricity": Item(per="kWh", meaning="one kilowatt-hour at the site of own hardware"),
     "host": Item(per="h", meaning="the machine around devices that are priced alone, per instance"),

@@ -113,7 +113,7 @@ def _why_no_offer(book: PriceBook, wanted: DeviceWanted) -> MissingPrice:
         return MissingPrice(what=str(wanted), why=f"{short.what} {short.why}", fix=short.fix)
     listed: list[DevicePrice | OwnedHardware] = [*book.devices.get(wanted.device, ())]
     listed += [each for each in book.owned if each.device == wanted.device]
-    why = "the book has no price of this device"
+    why = "the price book has no price for this device"
     if listed:
         sold = sorted({" ".join(filter(None, (each.provider, *_bought(each)))) for each in listed})
         shown = ", ".join(sold[:6]) + (f" and {len(sold) - 6} more" if len(sold) > 6 else "")

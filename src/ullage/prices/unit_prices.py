@@ -19,7 +19,9 @@ def token_price(book: PriceBook, wanted: TokenWanted) -> Figure | MissingPrice:
         listed = sorted({f"{row.provider}: {row.tier}" for row in book.tokens.get(wanted.model, ())})
         return MissingPrice(
             what=str(wanted),
-            why=f"the book has {', '.join(listed[:6])} of it" if listed else "the book has no price of this model",
+            why=f"the book has {', '.join(listed[:6])} of it"
+            if listed
+            else "the price book has no price for this model",
             fix=f"Give its price: prices.own, or a catalogue file ({HOWTO}).",
         )
     found = [(usd(book, amount, provider=row.provider, kind=TOKENS), row) for row, amount in amounts]

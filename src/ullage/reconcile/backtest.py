@@ -1,7 +1,7 @@
 """Past weeks replayed as if planned then: how often short, how much idle, and what another risk would have cost.
 
 At each origin the demand observed until then is forecast over a period, the busiest hour is taken at the percentile,
-and as many replicas as carry it are held until the next origin. Held against the demand that then came, an hour is
+and as many replicas as carry it are held until the next origin. Compared with the demand that followed, an hour is
 short where it asks for more than they carry. Nothing that was not known at an origin enters the plan of it.
 """
 
@@ -69,7 +69,7 @@ def backtest_plans(
         raise InputError(
             field="--backtest",
             value=f"{rate.size / 168.0:.2g} weeks",
-            problem=f"are too few: {weeks:.2g} are the least for a period of {period / 24.0:.3g} d",
+            problem=f"are too few: at least {weeks:.2g} are needed for a period of {period / 24.0:.3g} d",
             fix="Give an earlier --from, or state a shorter policy.reconcile_every.",
         )
     stated = 1.0 - expected.risk_fraction

@@ -218,7 +218,7 @@ class Expectation:
 
 
 def expectation_of(plan: Plan) -> Expectation:
-    """Read off a plan what production is to be held against."""
+    """Read off a plan what production is to be compared with."""
     figures = {each.name: each for each in plan.figures}
     month, success = (figures.get(name) for name in ("bill.total_usd", "bill.per_success_usd"))
     pools = tuple(_pool(each) for each in plan.pools)

@@ -58,7 +58,7 @@ def observed_inputs(
         inputs = _steps(evaluation, seen, inputs, rows, rate_rps=rate_rps, replicas=replicas)
     else:
         rows += [
-            _unknown(cause, name, unit, "arrivals were not seen, or the plan was not evaluated")
+            _unknown(cause, name, unit, "arrivals were not observed, or the plan was not evaluated")
             for cause, name, unit in (
                 (DriftCause.LENGTHS, "mean prompt", "tokens"),
                 (DriftCause.LENGTHS, "mean output", "tokens"),
@@ -87,7 +87,7 @@ def _mix(expected: Expectation, seen: Observation, inputs: DriftInputs, rows: li
         return inputs
     known = [each for each in names if each in seen.arrivals_by_class]
     if len(known) < len(names):
-        why = "no label of the metrics tells classes apart; name it in --names"
+        why = "no metric label separates classes; name it in --names"
         rows.append(_unknown(DriftCause.MIX, "shares of classes", "fraction", why))
         return inputs
     all_seen: Floats = np.sum([seen.arrivals_by_class[each] for each in names], axis=0)
@@ -141,7 +141,7 @@ def _cache(played: PlayedMeans, seen: Observation, inputs: DriftInputs, rows: li
     asked = seen.counted.get(ObservedQuantity.CACHE_QUERIES, seen.counted.get(ObservedQuantity.PROMPT_TOKENS))
     planned = played.cached_fraction
     if hits is None or asked is None or planned <= 0.0:
-        why = "the plan expects no hits" if hits is not None else "cached tokens were not seen"
+        why = "the plan expects no hits" if hits is not None else "cached tokens were not observed"
         rows.append(_unknown(DriftCause.CACHE, "cached share of prompts", "fraction", why, stated=planned))
         return inputs
     # Longer prompts with the same cached share have the same ratio, so that lengths do not enter.
@@ -168,7 +168,7 @@ def _steps(
     )
     name = "step times over the plan's"
     if not parts or np.isnan(sums[alike]).all():
-        rows.append(_unknown(DriftCause.STEPS, name, "ratio", "the time between tokens was not seen", stated=1.0))
+        rows.append(_unknown(DriftCause.STEPS, name, "ratio", "the time between tokens was not observed", stated=1.0))
         return inputs
     ratio, whole = 1.0, ObservedRatio(value=1.0, low=1.0, high=1.0, days=0)
     for _ in range(_ROUNDS):
@@ -178,7 +178,9 @@ def _steps(
             np.where(alike, sums, math.nan), np.where(alike, counts, math.nan) * predicted_s, seen.at_s
         )
         if found is None:
-            rows.append(_unknown(DriftCause.STEPS, name, "ratio", "the time between tokens was not seen", stated=1.0))
+            rows.append(
+                _unknown(DriftCause.STEPS, name, "ratio", "the time between tokens was not observed", stated=1.0)
+            )
             return inputs
         whole = ObservedRatio(
             value=ratio * found.value, low=ratio * found.low, high=ratio * found.high, days=found.days
@@ -196,7 +198,7 @@ def _failures(
     planned = sum(each.mean_rps * each.failed_fraction for each in expected.classes) / total_rps
     failed, arrivals = seen.counted.get(ObservedQuantity.FAILURES), seen.counted.get(ObservedQuantity.ARRIVALS)
     if failed is None or arrivals is None:
-        rows.append(_unknown(DriftCause.FAILURES, "failed requests", "fraction", "were not seen", stated=planned))
+        rows.append(_unknown(DriftCause.FAILURES, "failed requests", "fraction", "were not observed", stated=planned))
         return inputs
     found = ratio_by_day(failed, arrivals, seen.at_s)
     if found is None:
@@ -223,7 +225,7 @@ def _restarts(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: 
     count, replicas = seen.total(ObservedQuantity.RESTARTS), seen.level(ObservedQuantity.REPLICAS)
     name = "stops of a replica"
     if count is None or replicas is None:
-        why = "restarts or replicas were not seen"
+        why = "restarts or replicas were not observed"
         rows.append(_unknown(DriftCause.FAILURES, name, "1/year", why, stated=pool.failures_per_year))
         return inputs
     years = replicas * seen.steps * seen.step_s / 3600.0 / _HOURS_PER_YEAR
@@ -260,7 +262,7 @@ def _ready(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: lis
     found = seen.levels.get(ObservedQuantity.TIME_TO_READY)
     starts = np.array([]) if found is None else found[np.isfinite(found)]
     if not starts.size:
-        rows.append(_unknown(DriftCause.READY, "time to ready", "s", "no start was seen", stated=pool.ready_s))
+        rows.append(_unknown(DriftCause.READY, "time to ready", "s", "no start was observed", stated=pool.ready_s))
         return inputs
     middle = float(np.median(starts))
     spread = math.log(pool.ready_high_s / pool.ready_low_s) / 2.56
@@ -292,7 +294,7 @@ def _prices(
     elif hour is not None:
         paid = hour * pool.devices
     if paid is None:
-        rows.append(_unknown(DriftCause.PRICES, name, "USD/h", "no bill and no price were seen; give --paid", planned))
+        rows.append(_unknown(DriftCause.PRICES, name, "USD/h", "no bill and no price were given; give --paid", planned))
         return inputs
     # A price is read, not sampled.
     ratio = ObservedRatio(value=paid / planned, low=paid / planned, high=paid / planned, days=1)
@@ -307,7 +309,7 @@ def _drift(found: ObservedRatio | None) -> float:
 
 def _row(cause: DriftCause, name: str, unit: str, stated: float, found: ObservedRatio | None) -> ObservedInput:
     if found is None:
-        return _unknown(cause, name, unit, "was not seen", stated)
+        return _unknown(cause, name, unit, "was not observed", stated)
     return ObservedInput(
         cause=cause,
         name=name,

@@ -120,7 +120,7 @@ def reconcile(
     record: Iterable[tuple[float, bool]] = (),
     tolerances: Tolerances = Tolerances(),  # noqa: B008 - frozen
 ) -> Reconciliation:
-    """Hold a plan against a stretch of production. `record` is what earlier reconciliations said of stated risks."""
+    """Compare a plan with a period of production. `record` is what earlier reconciliations said of stated risks."""
     if seen.total(ObservedQuantity.ARRIVALS) is None:
         raise InputError(
             field="observation",
@@ -162,7 +162,7 @@ def reconcile(
 
 def _left_out(expected: Expectation, evaluation: Evaluation | ServiceEvaluation | None) -> tuple[str, ...]:
     if evaluation is None:
-        return ("error by cause: a pool whose prefill and decode are apart is not evaluated again",)
+        return ("error by cause: disaggregated pools are not re-evaluated",)
     if len(expected.pools) > 1:
         return (
             "lengths, cache hits and step times by pool: engines were asked together, so that pools have one ratio",
@@ -255,7 +255,7 @@ def _room_lines(pool: ExpectedPool, seen: Observation) -> tuple[ScoreLine, ...]:
             observed_value=None if peak is None or np.isnan(peak).all() else 1.0 - float(np.nanmax(peak)),
         ),
         ScoreLine(
-            what="queue depth of a replica",
+            what="queue depth per replica",
             unit="requests",
             planned_value=pool.queue_requests,
             observed_value=None if waiting is None or replicas is None else waiting / replicas,
@@ -344,7 +344,7 @@ def _memory(expected: Expectation, seen: Observation) -> MemoryObserved:
     replicas = seen.level(ObservedQuantity.REPLICAS) or float(pool.replicas)
     span_s = seen.steps * seen.step_s
     kills = None if killed is None else round(killed)
-    said = f"{kills} out-of-memory kills: the memory budget said that it fits" if kills else ""
+    said = f"{kills} out-of-memory kills, although the memory budget fits" if kills else ""
     return MemoryObserved(
         predicted_preemptions_per_s=pool.preemptions_per_s,
         observed_preemptions_per_s=None if preempted is None else preempted / replicas / span_s,
@@ -377,7 +377,7 @@ def _past(
     if whole is not None and whole.wape_fraction > tolerances.wape_fraction:
         found.append(f"the forecast was off by {whole.wape_fraction:.0%} of demand")
     if shortfall.violated_hours > tolerances.shortfall_hours:
-        found.append(f"{shortfall.violated_hours:.3g} hours surely violated an SLO")
+        found.append(f"{shortfall.violated_hours:.3g} hours certainly violated an SLO")
     if memory.contradicts:
         found.append(memory.contradicts)
     return tuple(found)

@@ -213,7 +213,7 @@ def _measured(
     arrival_s = load.arrival_s if load.arrival_s is not None else np.asarray(load.arrival_ps) * 1e-12
     cached = drawn.cached_tokens
     return Measurement(
-        name=f"production at {rate_rps:.3g} req/s a replica",
+        name=f"production at {rate_rps:.3g} req/s per replica",
         trial=LoadTestReplay(
             prompt_tokens=np.asarray(drawn.prompt_tokens, np.int32)[::share],
             output_tokens=np.asarray(drawn.output_tokens, np.int32)[::share],
@@ -278,7 +278,7 @@ def _little(seen: Observation, masks: Sequence[tuple[float, NDArray[np.bool_]]])
             continue
         if abs(math.log(little_s / counted.mean_s)) > math.log1p(_LITTLE_FRACTION):
             yield (
-                f"at {rate:.3g} req/s a replica requests take {counted.mean_s:.3g} s by their histogram and "
+                f"at {rate:.3g} req/s per replica requests take {counted.mean_s:.3g} s by their histogram and "
                 f"{little_s:.3g} s by Little's law from those that run and wait: one of them misses requests"
             )
 

@@ -13,7 +13,7 @@ from ullage.reconcile.forecast_scores import ALL_CLASSES, WHOLE
 
 NOT_RECONCILED = NotGiven(
     stage="reconcile",
-    instead="No reconciliation: this service was not held against production yet.",
+    instead="Not reconciled yet: this plan has not been compared with production.",
     fix="Keep the plan with --keep, then run ullage reconcile with the same --ledger.",
 )
 
@@ -58,9 +58,7 @@ def last_reconciled(
         for name, value, unit in rows
     }
     drifted = [each["name"] for each in content["inputs"] if each["verdict"] == "drifted"]
-    said = (
-        f"Drifted by {day.isoformat()}: {', '.join(drifted)}." if drifted else "Every assumption that was seen holds."
-    )
+    said = f"Drifted by {day.isoformat()}: {', '.join(drifted)}." if drifted else "Every observed assumption holds."
     widths = tuple(
         f"{each.name}: bands of the forecast are {number(each):.2f} times as wide as its own ({each.source.what})."
         for each in bands

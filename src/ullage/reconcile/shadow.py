@@ -84,7 +84,7 @@ def shadow_pool(
     ready = _level(seen, ObservedQuantity.REPLICAS, notes)
     if float(rates.max()) <= 0.0:
         raise InputError(
-            field="production", value=0, problem="has no arrivals in this stretch", fix="Give another --from, --until."
+            field="production", value=0, problem="has no arrivals in this period", fix="Give another --from, --until."
         )
     drawn = rated("production", rates.tolist(), seen.step_s, model, pool.trial, seed=seed)
     traffic = replace(drawn, week_s=(seen.start_s + _EPOCH_WEEK_S) % (7 * DAY_S))
@@ -136,8 +136,8 @@ def _level(seen: Observation, quantity: ObservedQuantity, notes: list[str]) -> F
         raise InputError(
             field="production",
             value=str(quantity),
-            problem="was not observed, so that nobody knows what the live autoscaler did",
-            fix="Name the metric of ready replicas with --names; ullage reconcile --queries prints what is asked for.",
+            problem="was not observed, so what the live autoscaler did is unknown",
+            fix="Name the metric of ready replicas with --names; ullage reconcile --queries prints the queries.",
         )
     return _filled(seen, found, quantity, notes)
 
@@ -149,11 +149,11 @@ def _filled(seen: Observation, values: Floats, quantity: ObservedQuantity, notes
         raise InputError(
             field="production",
             value=f"{quantity}: {100.0 * float(known.mean()):.0f} % of the steps",
-            problem=f"was seen in less than {100.0 * LEAST_SEEN_FRACTION:.0f} % of them",
-            fix="Give a stretch that was monitored.",
+            problem=f"was observed in less than {100.0 * LEAST_SEEN_FRACTION:.0f} % of them",
+            fix="Give a period that was monitored.",
         )
     if not known.all():
-        notes.append(f"{quantity}: {int((~known).sum())} of {seen.steps} steps were not seen, and are filled in.")
+        notes.append(f"{quantity}: {int((~known).sum())} of {seen.steps} steps were not observed and are filled in.")
     places = np.arange(values.size)
     filled: Floats = np.interp(places, places[known], values[known])
     return filled

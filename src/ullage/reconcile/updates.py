@@ -63,11 +63,9 @@ def _steps(refit: StepRefit, calibration: str) -> PlanUpdate:
     loads = ", ".join(f"{each.rate_rps:.3g}" for each in refit.loads)
     seen = (
         f"fitted to {len(refit.loads)} loads of a replica ({loads} req/s): decode steps {refit.decode_ratio:.3g} times "
-        f"as long, prefill {refit.prefill_ratio:.3g} times, known to a factor of {refit.slow_ratio:.3g}"
+        f"as long, prefill {refit.prefill_ratio:.3g} times, known within a factor of {refit.slow_ratio:.3g}"
     )
-    return PlanUpdate(
-        key="evidence.calibrations", old="what the plan works with", new=f"[{calibration}]", evidence=seen
-    )
+    return PlanUpdate(key="evidence.calibrations", old="what the plan uses", new=f"[{calibration}]", evidence=seen)
 
 
 def _of_class(

@@ -73,7 +73,7 @@ def one_page(kind: SheetKind, sheet: Sheet, as_of: datetime.date) -> list[Render
 def _headline(sheet: Sheet) -> RenderableType:
     text = OwnLines(visible(f"{sheet.name}: {sheet.texts.get('title', '')}"), style="bold")
     about = [f"{key} {value}" for key, value in sheet.texts.items() if key != "title"]
-    about += [f"also called {', '.join(sheet.aliases)}"] if sheet.aliases else []
+    about += [f"aliases: {', '.join(sheet.aliases)}"] if sheet.aliases else []
     return text.append("".join(f"\n{visible(line)}" for line in about), style="not bold")
 
 

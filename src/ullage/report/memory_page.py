@@ -64,7 +64,7 @@ def refused_page(rejection: Rejection) -> list[RenderableType]:
             table.add_row(label, f"{_number(each) / _GIB:,.2f}", evidence_text(each.evidence))
         parts += ["", table]
     if not rejection.remedies:
-        return [*parts, "", Text("No single change was found that makes it fit.")]
+        return [*parts, "", Text("No single change makes it fit.")]
     offers = _plain_table("what would make it fit", "then")
     for each_offer in rejection.remedies:
         offers.add_row(each_offer.change, each_offer.effect)
@@ -83,13 +83,13 @@ def _headline(budget: MemoryBudget) -> Text:
     whole, active = parameter_count(budget.model), active_parameter_count(budget.model)
     # A dense model passes a token through all of itself but the ends; only experts leave most of it out.
     if 2 * active < whole:
-        text.append(f"\n{brief_number(whole / 1e9)} billion parameters, a token passes {brief_number(active / 1e9)}.")
+        text.append(f"\n{brief_number(whole / 1e9)} billion parameters, {brief_number(active / 1e9)} active per token.")
     load = f"{budget.approved.sequences:,} x {budget.approved.context_tokens:,} tokens"
-    return text.append(f"\nFits: {load}, with {_gib(budget.headroom_bytes)} of KV cache to spare on a device.")
+    return text.append(f"\nFits: {load}, with {_gib(budget.headroom_bytes)} of KV cache to spare per device.")
 
 
 def _lines_table(budget: MemoryBudget) -> Table:
-    table = _plain_table("line", "GiB", "%", f"{budget.device_bytes / _GIB:,.2f} GiB a device", "evidence")
+    table = _plain_table("line", "GiB", "%", f"{budget.device_bytes / _GIB:,.2f} GiB per device", "evidence")
     table.columns[3].no_wrap = True
     start = 0
     for line in budget.lines:
@@ -132,10 +132,10 @@ def _results_table(budget: MemoryBudget) -> Table:
     table = _plain_table("result", "value", "evidence")
     state = f", and {show(budget.sequence_state_bytes, 'bytes')} a sequence" if budget.sequence_state_bytes else ""
     rows = [
-        ("KV tokens of a replica", f"{budget.kv_tokens:,}", "memory.kv_tokens"),
+        ("KV tokens per replica", f"{budget.kv_tokens:,}", "memory.kv_tokens"),
         ("KV blocks", f"{budget.kv_blocks:,} of {budget.kv_block_tokens:,} tokens", "memory.kv_blocks"),
         (
-            "KV bytes a token",
+            "KV bytes per token",
             f"{brief_number(budget.stored_bytes_per_token, 6)} on a device, {budget.runtime.cache.name}{state}",
             "memory.stored_bytes_per_token",
         ),
@@ -149,7 +149,7 @@ def _results_table(budget: MemoryBudget) -> Table:
 
 
 def _concurrency_table(budget: MemoryBudget) -> Table:
-    table = _plain_table("context, tokens", "sequences at once", "bound by")
+    table = _plain_table("context, tokens", "sequences at once", "limited by")
     table.columns[0].justify = table.columns[1].justify = "right"
     for each in _each_once(budget):
         table.add_row(f"{each.context_tokens:,}", f"{each.sequences:,}", each.bound_by)

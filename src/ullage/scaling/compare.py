@@ -130,7 +130,7 @@ class ComparisonCase:
         shared = {each.digest for each in self.days} & {each.digest for each in (*self.search, *self.confirm)}
         if shared:
             raise InternalError(
-                law="rules are judged on other traffic than they are chosen on", left=len(shared), right=0
+                law="rules are evaluated on other traffic than they are chosen on", left=len(shared), right=0
             )
 
 
@@ -285,13 +285,13 @@ def _notes(case: ComparisonCase, found: SearchResult) -> tuple[str, ...]:
     held = sorted({"least", "most", "node_held", "sleepers"} & case.stated)
     fixed = f" The plan file states {', '.join(held)}, which were not searched." if held else ""
     asleep = (
-        " Engines asleep were not searched: scaling.sleeper_cost is 100 %, and one awake costs as much and serves."
+        " Sleeping engines were not searched: scaling.sleeper_cost is 100 %, and one awake costs as much and serves."
         if case.pool.limits.sleeper_fraction >= 1.0
         else ""
     )
-    other = "other draws of the demand's model, which the choice never saw"
+    other = "other draws of the demand model, held out from the choice"
     return (
-        f"The rule was chosen on {chosen}; rules are played on {days}: {other}. Starts count as supply and are paid.",
+        f"The rule was chosen on {chosen}; rules are simulated on {days}: {other}. Starts count as supply.",
         f"Cost of the search is replica-hours and those of warm levels.{fixed}{asleep}",
-        "A new replica finds its prefix cache as warm as the others': what it misses at first is not simulated.",
+        "A new replica's prefix cache is assumed as warm as the others'; its first misses are not simulated.",
     )

@@ -75,8 +75,8 @@ def _thrash(rule: ScalingRule, back_s: float) -> RuleFault | None:
         return None
     return RuleFault(
         name="thrash",
-        sentence=f"{rule.name} lets go of replicas after {window_s:.0f} s of less load, and an accelerator takes "
-        f"{back_s:.0f} s and more to come back: every short dip is paid with a start",
+        sentence=f"{rule.name} removes replicas after {window_s:.0f} s of lower load, but an accelerator takes "
+        f"{back_s:.0f} s or more to come back: every short dip costs a start",
         fix="Give scaleDown a stabilizationWindowSeconds of at least the time to ready, 300 or more."
         if not isinstance(spec, KnativeSpec)
         else "Give scale-down-delay or window at least the time to ready.",
@@ -141,8 +141,8 @@ def _from_zero(rule: ScalingRule) -> RuleFault | None:
     label = rule.queries[blind[0]].label if blind[0] in rule.queries else blind[0]
     return RuleFault(
         name="from zero",
-        sentence=f"{rule.name} may go to 0 replicas, and all it reads ({label}) is exported by the replicas: "
-        "at zero there is nothing that could start one",
+        sentence=f"{rule.name} may scale to 0 replicas, but all it reads ({label}) is exported by the replicas: "
+        "at zero nothing can start one",
         fix="Add a trigger on a gateway's queue or request rate, or set the minimum to 1.",
     )
 
@@ -165,7 +165,7 @@ def _slow(rule: ScalingRule, ramp_per_s: float | None, start: int) -> RuleFault 
     return RuleFault(
         name="slow",
         sentence=f"{rule.name} {why}adds {gained} to {first} replicas in {DOUBLES_S / 60:.0f} min however much waits; "
-        f"{need}, before any replica has started",
+        f"{need}, before any replica is ready",
         fix="Let scaleUp add 100 % or 4 pods in 15 s with no window: starts are slow enough.",
     )
 

@@ -1,4 +1,4 @@
-"""A typical week of a fleet that gives machines back: what is paid in each hour, and what the hour's load needs.
+"""A typical week of a fleet that releases machines: what is paid in each hour, and what the hour's load needs.
 
     held      the rule's replicas by rate, starts, drains, nodes held empty and engines asleep included, as it was
               played: never fewer at more load

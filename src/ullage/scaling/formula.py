@@ -72,7 +72,7 @@ class _FormulaReader:
     def take(self, wanted: str = "") -> str:
         found = self.peek()
         if not found or (wanted and found != wanted):
-            raise self.wrong(f"has {found or 'its end'!r} where {wanted or 'a value'!r} is wanted")
+            raise self.wrong(f"has {found or 'its end'!r} where {wanted or 'a value'!r} is expected")
         self.place += 1
         return found
 
@@ -131,7 +131,7 @@ class _FormulaReader:
         if token in _FUNCTIONS and self.peek() == "(":
             return self.call(token)
         if token not in self.values:
-            raise self.wrong(f"names {token!r}, which is no trigger of {', '.join(self.values) or 'none'}")
+            raise self.wrong(f"names {token!r}, which is not a trigger of {', '.join(self.values) or 'none'}")
         return float(self.values[token])
 
     def call(self, name: str) -> float:
@@ -177,7 +177,7 @@ def _tokens(text: str) -> list[str]:
             raise InputError(
                 field="scalingModifiers.formula",
                 value=text,
-                problem=f"has {stripped[place : place + 8]!r}, which is not read",
+                problem=f"has {stripped[place : place + 8]!r}, which is not supported",
                 fix="Give for example max(a, b).",
             )
         found.append(match.group(1) or match.group(2) or match.group(3))

@@ -4,7 +4,7 @@
     decision lag from the minute in which need exceeds what is asked for to the tick at which as many are asked for
     warm hours   places on nodes that are held empty, and engines asleep, in replica-hours
     overshoot    mean of (ready - need) / need while above it; undershoot the same below it
-    thrash       turns of direction of what is asked for, an hour
+    thrash       reversals of the requested replicas, an hour
 
 A violated request has the cause of its minute: `maximum` (need is above what may run), `quota` (asked for, and no node
 was to be had), `cold start` (asked for and still starting), `lag` (asked for soon after), `threshold` (not asked for),

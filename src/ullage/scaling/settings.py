@@ -25,10 +25,10 @@ def _default(name: str, value: int | float, unit: str, reason: str) -> Assumptio
     )
 
 
-COOLDOWN = _default("cooldown", 0.0, "s", "HPA and KEDA rest by windows, not after every change")
-REFUSED = _default("refused", 0.0, "fraction", "capacity is there when it is asked for, until somebody says otherwise")
+COOLDOWN = _default("cooldown", 0.0, "s", "HPA and KEDA stabilise by windows, not after every change")
+REFUSED = _default("refused", 0.0, "fraction", "capacity is available when requested, unless stated otherwise")
 REFUSED_WAIT = _default("refused_wait", 300.0, "s", "node autoscalers back off for about five minutes")
-NODE_HELD = _default("node_held", 600.0, "s", "node autoscalers let go of an empty node after ten minutes")
+NODE_HELD = _default("node_held", 600.0, "s", "node autoscalers release an empty node after ten minutes")
 SCRAPE = _default("scrape", 15.0, "s", "the scrape interval of Prometheus Operator's examples and of KEDA's")
 MACHINES = Assumption(
     name="scaling.machines",
@@ -36,14 +36,14 @@ MACHINES = Assumption(
     unit="",
     evidence=Evidence.ASSUMED,
     source=Source(
-        what="default of Ullage: accelerators that are given back may not be there tomorrow",
+        what="default of Ullage: released accelerators may not be available tomorrow",
         where="docs/explanation/scaling.md",
         date=_WRITTEN,
     ),
     decision=True,
 )
 SLEEPER_COST = _default(
-    "sleeper_cost", 1.0, "fraction", "a device that holds a sleeping engine serves nobody else until somebody says so"
+    "sleeper_cost", 1.0, "fraction", "a device that holds a sleeping engine serves nothing else unless stated"
 )
 DELAY = _default("delay", 5.0, "s", "an adapter's query and its cache")
 
@@ -106,7 +106,7 @@ class ScalingSettings:
 
     @property
     def releases_machines(self) -> bool:
-        """Whether machines that a rule empties are given back, so that the bill follows it."""
+        """Whether machines that a rule empties are released, so that the bill follows it."""
         return self.machines.value == "released"
 
     @property

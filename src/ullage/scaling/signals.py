@@ -36,8 +36,8 @@ class Signal(enum.Enum):
     QUEUE_AGE = "queue age"
     TTFT_P95 = "TTFT p95"
     TTFT_ATTAINMENT = "TTFT attainment"
-    REQUEST_RATE = "requests a second"
-    TOKEN_RATE = "tokens a second"
+    REQUEST_RATE = "requests per second"
+    TOKEN_RATE = "tokens per second"
     BUSY = "busy share"
 
     def __str__(self) -> str:

@@ -68,16 +68,16 @@ class ScalingStage:
         met = "meets every SLO" if self.played.is_met else f"violates {self.played.attainment.slo_name}"
         whole = self.part_fraction == 1.0
         part = "" if whole else f", on {100.0 * self.part_fraction:.2g} % of the pool with its share of the traffic"
-        played = f"The rule was played on {self.day} of the planned week, one seed{part}: it {met}."
+        played = f"The rule was simulated on {self.day} of the planned week, one seed{part}: it {met}."
         return (
             f"{played} Threshold: {self.derived.formula}{self._stated}.",
-            "ullage scale compares rules and looks for a cheaper one, which the scaling section then states.",
+            "ullage scale compares rules and searches for a cheaper one to put in the scaling section.",
         )
 
     @property
     def _stated(self) -> str:
         stated = self.choice.threshold_value
-        return "" if stated == self.derived.threshold_value else f", of which the plan file makes {stated:g}"
+        return "" if stated == self.derived.threshold_value else f", which the plan file sets to {stated:g}"
 
     @property
     def saving_fraction(self) -> float:
@@ -258,7 +258,7 @@ def _week_figures(week: FollowedWeek, day: str, steady: SteadyFleet, demand: Dem
     inputs = (steady.figures["fleet.replicas"], demand.figures["demand.planning_rate"])
     rows = (
         ("paid_replicas", week.mean_replicas, "replicas",
-         f"steady replicas less machines that the rule lets go, mean of a mean week's hours, read off {day} by rate"),
+         f"steady replicas less machines that the rule releases, mean over a mean week, read off {day} by rate"),
         ("idle_fraction", week.idle_replicas / week.mean_replicas, "fraction",
          "part of those beyond steady replicas x the hour's rate / planning rate"),
     )  # fmt: skip
@@ -283,13 +283,13 @@ def _figures(
     behind = (replicas, *(reserves.figures[f"reserve.{line.name}_replicas"] for line in reserves.lines))
     ran = f"simulated on {day} of the planned week"
     slo = found.attainment
-    held = f"requests within {slo.slo_name}, the SLO with least margin; {slo.required_fraction:g} is required"
+    held = f"requests within {slo.slo_name}, the SLO with the least margin; {slo.required_fraction:g} is required"
     rows: tuple[tuple[str, float, str, str, tuple[Figure | Assumption, ...]], ...] = (
         ("least_replicas", derived.least_replicas, "replicas",
-         "as stated, or the quietest hour at that use, two at least", (replicas,)),
+         "as stated, or what the quietest hour needs at that threshold, at least two", (replicas,)),
         ("most_replicas", derived.most_replicas, "replicas", "steady replicas and reserves that serve", behind),
         ("decision_lag_s", round(found.decision_lag_s, 1), "s",
-         f"mean time that need stood above what was asked for, {ran}", (replicas,)),
+         f"mean time during which need exceeded the requested replicas, {ran}", (replicas,)),
         ("ready_s", round(found.ready_s, 1), "s",
          f"mean time to ready of its starts, cold and warm, {ran}", (replicas, start)),
         ("queue_requests", found.most_waiting_requests, "requests",
@@ -300,11 +300,11 @@ def _figures(
          f"mean of (ready - need) / need where above it, {ran}", (replicas,)),
         ("undershoot_fraction", round(found.undershoot_fraction, 4), "fraction",
          f"mean of (need - ready) / need where below it, {ran}", (replicas,)),
-        ("turns_per_hour", round(found.turns_per_hour, 3), "turns/h",
-         f"thrash: turns of direction of what is asked for, {ran}", (replicas,)),
+        ("turns_per_hour", round(found.turns_per_hour, 3), "reversals/h",
+         f"thrash: reversals of the requested replicas, {ran}", (replicas,)),
         ("attained_fraction", round(slo.attained.value, 5), "fraction", f"{held}, {ran}", (replicas,)),
         ("warm_hours", round(found.warm_hours, 3), "h",
-         f"replica-hours of nodes held empty and of engines asleep, {ran}", (replicas,)),
+         f"replica-hours of empty nodes held and of sleeping engines, {ran}", (replicas,)),
         ("mean_replicas", round(found.mean_replicas, 3), "replicas",
          f"replicas that hold devices, starts and drains included, {ran}", (replicas,)),
         ("saving_fraction", round(1.0 - found.mean_replicas / fixed, 4), "fraction",
@@ -329,12 +329,12 @@ def _chosen_figures(
     rows: tuple[tuple[str, float | str, str, str, Assumption | None, tuple[Figure | Assumption, ...]], ...] = (
         ("threshold_requests", choice.threshold_value, "requests",
          f"requests in flight for each replica: {derived.formula}", settings.threshold, (replicas, start)),
-        ("down_window_s", choice.down_s, "s", "no sooner down than a replica takes to come back, at p90",
+        ("down_window_s", choice.down_s, "s", "at least as long as a replica takes to come back, at p90",
          settings.down_window, (start,)),
         ("floor_fraction", choice.floor_fraction, "fraction",
          "part of an hour's expected need that a schedule holds; 0 is no schedule", settings.floor, (replicas,)),
         ("schedule", schedule_text(rule.schedule), "",
-         "replicas x hours of the week, from Monday on, that the clock asks for", settings.floor, (replicas,)),
+         "replicas x hours of the week, from Monday on, that the schedule requests", settings.floor, (replicas,)),
         ("node_held_s", choice.node_held_s, "s", "how long a node that became empty is held", settings.node_held,
          (replicas,)),
     )  # fmt: skip

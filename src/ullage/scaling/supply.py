@@ -66,7 +66,7 @@ class CapacityLimits:
             raise InputError(
                 field="scaling.refused",
                 value=self.refused_fraction,
-                problem="must be a share below 1: capacity that never comes is a quota",
+                problem="must be a share below 1: capacity that never arrives is a quota",
                 fix="Give for example 10%, or a quota.",
             )
 

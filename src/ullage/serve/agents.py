@@ -75,7 +75,7 @@ def agent_server(runner: Runner, seconds: float) -> Server[Any]:
         verb, given = params.name, dict(params.arguments or {})
         unknown = sorted(set(given) & _LEFT_OUT)
         if verb not in AGENT_VERBS or unknown:
-            said = f"{verb} is no tool here." if verb not in AGENT_VERBS else f"{unknown[0]} is not taken over MCP."
+            said = f"{verb} is not a tool here." if verb not in AGENT_VERBS else f"{unknown[0]} is not taken over MCP."
             return _said(ServedProblem(name="not-understood", detail=said).body(), is_error=True)
         try:
             request = request_document(REQUESTS[verb].model_validate(given))

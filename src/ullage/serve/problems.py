@@ -26,7 +26,7 @@ TITLES = {
     "not-understood": (400, "The request cannot be understood"),
     "no-token": (401, "A token is needed"),
     "not-allowed": (403, "This may not be done"),
-    "not-found": (404, "There is no such thing here"),
+    "not-found": (404, "Not found"),
     "wrong-method": (405, "This cannot be done here"),
     "too-slow": (408, "The request did not arrive in time"),
     "gone": (410, "The job was cancelled"),

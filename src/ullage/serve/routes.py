@@ -37,7 +37,7 @@ _PROBLEMS = {
         400: "The request cannot be understood",
         401: "A token is needed",
         403: "This may not be done",
-        404: "There is no such thing here",
+        404: "Not found",
         405: "This cannot be done here",
         408: "The request did not arrive in time",
         409: "The plan does not hold",

@@ -285,7 +285,7 @@ def _memory(memory: MemoryBudget) -> Constraint:
 def _active_tokens(views: _Views, held_tokens: float) -> Constraint:
     return Constraint(
         name=ACTIVE_TOKENS,
-        what="KV tokens of a replica, 19 of 20 samples, with those held for tools",
+        what="KV tokens per replica, p95 of samples, with those held for tools",
         value=views.planned.kv_tokens + held_tokens,
         limit_value=float(views.trial.replica.engine.kv_tokens),
         unit="tokens",
@@ -340,14 +340,14 @@ def _device(need: StepNeed, rate_rps: float) -> tuple[Constraint, Constraint]:
     return (
         Constraint(
             name=BANDWIDTH,
-            what="weights and KV that a device reads",
+            what="weights and KV read by a device",
             value=rate_rps * need.read_bytes,
             limit_value=need.bandwidth_bytes_per_s,
             unit="bytes/s",
         ),
         Constraint(
             name=COMPUTE,
-            what="operations that a device does",
+            what="operations done by a device",
             value=rate_rps * need.flops,
             limit_value=need.compute_flops,
             unit="flop/s",
@@ -361,7 +361,7 @@ def _tool(tools: ToolLoads | None) -> Constraint | None:
         return None
     return Constraint(
         name=TOOL,
-        what=f"tasks that tool {tightest.name} takes, by its {tightest.limited_by}",
+        what=f"tasks that tool {tightest.name} handles, by its {tightest.limited_by}",
         value=tightest.tasks_per_s,
         limit_value=tightest.capacity_tasks_per_s,
         unit="tasks/s",
@@ -407,10 +407,10 @@ def _figures(found: Binding, inputs: tuple[Figure | Assumption, ...]) -> dict[st
         made.append(Figure(name=f"binding.{name}", value=value, unit=unit, formula=formula, inputs=inputs))
 
     for key, line in (("constraint", found.binding), ("next", found.following)):
-        make(key, line.name, "", f"met {'first' if key == 'constraint' else 'next'} as traffic grows: {line.what}")
+        make(key, line.name, "", f"binds {'first' if key == 'constraint' else 'next'} as traffic grows: {line.what}")
         if line.growth_fraction is not None:
             make(
-                f"{key}_growth_fraction", line.growth_fraction, "fraction", f"growth of traffic that meets {line.name}"
+                f"{key}_growth_fraction", line.growth_fraction, "fraction", f"growth of traffic until {line.name} binds"
             )
     for line in found.lines:
         key = line.name.replace(" ", "_")
@@ -424,9 +424,9 @@ def _notes(lines: Sequence[Constraint], traffic: LoadMargin, need: StepNeed) -> 
     if traffic.breaks:
         notes.append(f"The first SLO to be violated as traffic grows is {traffic.breaks}.")
     else:
-        notes.append(f"No SLO is violated up to {traffic.holds_fraction:.0%} more traffic, the most that was tried.")
+        notes.append(f"No SLO is violated up to {traffic.holds_fraction:.0%} more traffic, the most tried.")
     if need.is_peak:
-        notes.append("Bandwidth and compute are against the data sheet's peaks: measured steps do not tell them apart.")
+        notes.append("Bandwidth and compute are against the data sheet's peaks: measured steps do not separate them.")
     return tuple(notes)
 
 

@@ -188,7 +188,7 @@ def _positive(whole: RequestClass, slo: Slo, left_s: float, taken_by: str) -> fl
     raise InputError(
         field=f"workload.classes.{whole.name}.slo.{slo.name}",
         value=f"{slo.limit_s:.6g}s",
-        problem=f"is used up by {taken_by} where prefill and decode are apart",
+        problem=f"is used up by {taken_by} where prefill and decode are disaggregated",
         fix="Raise the limit or pool.disaggregated.transfer, or leave pool.disaggregated out.",
     )
 
@@ -198,6 +198,7 @@ def _require_divisible(whole: RequestClass) -> None:
         raise InputError(
             field=f"workload.classes.{whole.name}.definitions",
             value="tpot: with_first_token",
-            problem="has the first token in it, which another replica computes where prefill and decode are apart",
+            problem="has the first token in it, which another replica computes where prefill and decode are "
+            "disaggregated",
             fix="Limit the time per later token, or leave pool.disaggregated out.",
         )

@@ -120,7 +120,7 @@ class ClassServed:
 
 @dataclass(frozen=True, kw_only=True)
 class Law:
-    """A law of nature or of counting that the run was held against: the left side is the right one, or at most it."""
+    """A physical or counting law that the run is checked against: the left side is the right one, or at most it."""
 
     name: str
     left_value: float

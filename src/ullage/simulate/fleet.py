@@ -145,7 +145,7 @@ class Fleet:
             raise unknown_name(field="fleet.routing", name=self.routing, known=ROUTINGS)
         if min(self.counts) < 0 or not 1 <= self.total_replicas <= 30_000:
             raise InputError(
-                field="fleet.replicas", value=self.replicas, problem="must be 1 to 30000 in all", fix="Give a number."
+                field="fleet.replicas", value=self.replicas, problem="must be 1 to 30000 in total", fix="Give a number."
             )
         for each in self.events:
             if each.at_s < 0 or any(not 0 <= r < self.total_replicas for r in each.replicas):

@@ -227,7 +227,7 @@ class Requests:
             raise InputError(
                 field="requests.prefixes",
                 value=self.prefixes.parent.shape,
-                problem=f"is not one parent for each of the {count} requests, or hits are given beside it",
+                problem=f"is not one parent for each of the {count} requests, or cached_tokens are given too",
                 fix="Give prefixes, from which hits follow, or cached_tokens.",
             )
         if self.turns is not None and self.turns.follows.shape != (count,):

@@ -178,19 +178,13 @@ def _make_world(problem: Problem) -> World:
     samples = arena.records(state.SampleRow, _LOG_ROWS * replicas if has_samples else 0)
     gauges = arena.records(state.GaugeRow, _LOG_ROWS if has_gauges else 0)
     controls = arena.records(state.ControlRow, _LOG_ROWS if problem.control.kind else 0)
-    cached = arena.records(state.CacheRow, replicas * prefixes.size.size)
-    hosted = arena.records(state.HostRow, cached.size if _has_host(problem) else 0)
     replica_rows = _replicas(arena, problem, slots=slots, wheel=wheel, block=block, levels=levels)
-    looks = problem.routing == codes.PREFIX_AWARE and problem.refresh_ps > 0
-    sightings = arena.records(state.SightingRow, cached.size if looks else 0)
-    _warm(problem, replica_rows, cached, hosted, sightings)
     due_ps, load = arena.numbers(_INT64, leaves, codes.NEVER), arena.numbers(_INT64, leaves, codes.NEVER)
     load[:replicas] = np.where(problem.ready_at_start, 0, codes.NEVER)
     ready = np.flatnonzero(problem.ready_at_start)
     return World(
         arena.addresses,
-        **_terms(problem), **_sessions(arena, problem),
-        nodes=_nodes(arena, problem, cached), cached=cached, hosted=hosted, sightings=sightings,
+        **_terms(problem), **_sessions(arena, problem), **_caches(arena, problem, replica_rows),
         request_count=requests, listed_count=problem.listed, replica_count=replicas, class_count=classes,
         group_count=groups,
         event_count=problem.event_ps.size, levels=levels, leaves=leaves, slots_each=slots, wheel_steps=wheel,
@@ -334,13 +328,19 @@ def _arrivals(arena: _Arena, problem: Problem) -> Any:
     return made
 
 
-def _nodes(arena: _Arena, problem: Problem, cached: Any) -> Any:
-    given = problem.prefixes
-    made = arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
+def _caches(arena: _Arena, problem: Problem, replica_rows: Any) -> dict[str, Any]:
+    """Nodes of prompts, and what each replica has of them; which replicas those are is counted by node."""
+    given, replicas = problem.prefixes, problem.replicas
+    cached = arena.records(state.CacheRow, replicas * given.size.size)
+    hosted = arena.records(state.HostRow, cached.size if _has_host(problem) else 0)
+    looks = problem.routing == codes.PREFIX_AWARE and problem.refresh_ps > 0
+    sightings = arena.records(state.SightingRow, cached.size if looks else 0)
+    _warm(problem, replica_rows, cached, hosted, sightings)
+    nodes = arena.records(state.NodeRow, given.size.size, parent=given.parent, begin=given.begin, blocks=given.size)
     if given.warm.size:
-        here = cached["blocks"].reshape(problem.replicas, -1) > 0
-        made["holders"], made["holder_sum"] = here.sum(axis=0), np.arange(problem.replicas) @ here
-    return made
+        here = cached["blocks"].reshape(replicas, -1) > 0
+        nodes["holders"], nodes["holder_sum"] = here.sum(axis=0), np.arange(replicas) @ here
+    return {"nodes": nodes, "cached": cached, "hosted": hosted, "sightings": sightings}
 
 
 def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any, sightings: Any) -> None:

@@ -105,7 +105,7 @@ def _default(estimate: Estimate) -> Figure:
         name=f"ready.default.{estimate.phase}_p50_s",
         value=round(default.spread.median_s, 3),
         unit="s",
-        formula=f"{default.formula}; what was measured stands in its place",
+        formula=f"{default.formula}; replaced by what was measured",
         inputs=default.inputs,
         own_evidence=Evidence.ASSUMED,
     )

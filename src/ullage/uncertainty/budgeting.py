@@ -202,10 +202,10 @@ def _with_orders(plan: Plan, bill: Bill, months: Sequence[MonthFuture]) -> tuple
 
 def _notes(choice: BudgetChoice, rates: Mapping[str, Floats], plan: Plan) -> tuple[str, ...]:
     fleet = (
-        "The fleet follows the hours of the week without delay, its reserves beside it; ullage scale says what a rule "
+        "The fleet follows the hours of the week without delay, plus reserves; ullage scale shows what a scaling rule "
         "adds."
         if choice.follows
-        else "The fleet is fixed within a month: as planned in the first, then sized anew by the plan's own rule."
+        else "The fleet is fixed within a month: as planned in the first, then resized by the plan's rule."
     )
     stated = sorted({each.name for pool in plan.pools for each in pool.demand.classes} - {*rates})
     known = f"Months of {', '.join(sorted(rates))} follow from the log. " if rates else ""

@@ -198,7 +198,10 @@ def _held(plan: Plan, pool: PoolPlan, first: datetime.date, notes: list[str]) ->
         months = _whole_months(first, each)
         nodes, over = divmod(each.devices, size)
         if over:
-            notes.append(f"{over} of the {each.devices} held {each.device} fill no node of {size} and are not counted.")
+            notes.append(
+                f"{over} of the {each.devices} committed {each.device} do not fill a node of {size} and are not "
+                "counted."
+            )
         if months > 0 and nodes:
             usd = number(each.hour) * size
             found.append(Held(name=f"held {at + 1}", nodes=nodes, months=months, usd_per_hour=usd))
@@ -233,19 +236,20 @@ def _dated(plan: Plan, pool: PoolPlan, order: TermOrder, first: datetime.date) -
 def _spot_notes(plan: Plan, pool: PoolPlan, sold: SoldNodes) -> tuple[str, ...]:
     if sold.spot is None or _losable(plan, pool):
         return ()
-    named = "Name those that may under prices.spot_classes."
-    return (f"{pool.spec.name}: no spot, for no class of it may be interrupted. {named}",)
+    named = "List those that may in prices.spot_classes."
+    return (f"{pool.spec.name}: no spot: none of its classes may be interrupted. {named}",)
 
 
 def _standing_notes(choice: BuyingChoice) -> tuple[str, ...]:
     follows = (
-        "The fleet follows the hours of the week without delay, reserves beside it; ullage scale says what a rule adds."
+        "The fleet follows the hours of the week without delay, plus reserves; ullage scale shows what a scaling "
+        "rule adds."
         if choice.follows
-        else "The fleet is fixed within a month and sized anew for the next by the plan's own rule."
+        else "The fleet is fixed within a month and resized for the next by the plan's rule."
     )
     spread = (
         "Up-front payments are spread over the term without interest. What is left of a term, or of a machine of one's "
-        "own, after the last month is taken to be worth its price."
+        "own, after the last month is assumed to be worth its price."
     )
     return (follows, spread)
 

@@ -397,7 +397,7 @@ def _shortfall_drivers(
 
 
 def _break_evens(given: Uncertainties, surface: CapacitySurface, replicas: int) -> tuple[BreakEven, ...]:
-    """For traffic and every axis of the surface, how far it may go until the fleet is full at even odds."""
+    """For traffic and every axis of the surface, how far it may go until the fleet is full in the median hour."""
     room = float(surface.capacity_rps(replicas)) / _median_load(given, surface)
     found = [BreakEven(name=DEMAND, ratio=room)]
     for name, axis in surface.axes.items():

@@ -64,8 +64,8 @@ TRACE_LEFT = Assumption(
 
 NOT_STUDIED = NotGiven(
     stage="uncertainty",
-    instead="The study of its risk was left out.",
-    fix="Plan without --quick, or ask ullage risk.",
+    instead="The risk study was skipped.",
+    fix="Plan without --quick, or run ullage risk.",
 )
 
 WORDS: Mapping[str, str] = {
@@ -97,7 +97,7 @@ class Study:
         each = number(self.pools[0].shortfall)
         said = (
             f"In {100 * number(joint):.2g} % of joint draws some pool falls short in its busiest hour. Each is sized "
-            f"for {100 * each:.2g} %: demand moves them together, step times and lengths each by itself."
+            f"for {100 * each:.2g} %: demand moves them together, step times and lengths separately."
         )
         return (said, *own)
 
@@ -154,7 +154,7 @@ def _service(plan: Plan, found: Sequence[PoolStudy]) -> Figure:
         value=joint_shortfall(pools, names, correlations, draws=DRAWS, seed=plan.seed),
         unit="fraction",
         formula=f"chance that the busiest hour of some pool needs more than is up of it, over {DRAWS} joint draws: "
-        "demand of a class is one in all pools, step times and lengths are each pool's own",
+        "demand of a class is shared by all pools, step times and lengths are per pool",
         inputs=tuple(dict.fromkeys(rests)),
     )
 
@@ -249,7 +249,7 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
         "replicas": (found.needed, "replicas that the busiest hour needs"),
         "usd": (found.usd, "what the machines of that need cost a month"),
         "per_success_usd": (found.per_success_usd, "cost of the planned fleet over the successes of a month"),
-        "attainment_fraction": (found.attainment, "hours of a month that do not fall short"),
+        "attainment_fraction": (found.attainment, "hours of a month with enough capacity"),
     }
     for name, (quantiles, what) in spans.items():
         if quantiles is None:
@@ -269,7 +269,7 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
             f"driver.{each.name}_fraction",
             min(1.0, max(0.0, each.first_fraction)),
             "fraction",
-            f"part of the spread in {outcome} that {WORDS.get(each.name, each.name)} explains "
+            f"part of the variance in {outcome} that {WORDS.get(each.name, each.name)} explains "
             f"({100 * each.first_low_fraction:.0f} to {100 * each.first_high_fraction:.0f} %)",
         )
     yield from _information_figures(found, figure)
@@ -310,7 +310,7 @@ def _rests(plan: Plan, pool: PoolPlan, given: Uncertainties) -> tuple[Figure | A
 def _notes(found: PoolStudy, *, several: bool) -> Iterator[str]:
     of = f"{found.pool}: " if several else ""
     fleet = (
-        "no number of replicas keeps it" if found.chosen_replicas is None else f"{found.chosen_replicas} would keep it"
+        "no number of replicas meets it" if found.chosen_replicas is None else f"{found.chosen_replicas} would meet it"
     )
     yield (
         f"{of}The fleet is sized for a shortfall of {100 * number(found.shortfall):.3g} % with what pools are usually "

@@ -33,7 +33,7 @@ def parse_offer(against: str) -> ProviderOffer:
         raise InputError(
             field="--against",
             value=against,
-            problem="does not say whose model it is",
+            problem="does not name a provider",
             fix="Give provider/model, for example openai/gpt-5-mini.",
         )
     return ProviderOffer(provider=provider, model=model, tier=tiers[tier])
@@ -50,7 +50,7 @@ def asked_offer(against: str | None, book: PriceBook | None) -> ProviderOffer | 
         raise InputError(
             field="--against",
             value=against,
-            problem="has no price of input and output tokens",
+            problem="has no price for input and output tokens",
             fix="Give them under prices.own.tokens, or as a price list (docs/howto/bring-your-prices.md).",
         )
     return offer

@@ -35,7 +35,7 @@ class BuyAnswer(VerbAnswer):
         pools = self.buying.pools
         now = sum(each.nodes for one in pools for each in one.order_now)
         return (
-            Headline(name="for a term now", value=now, unit="nodes"),
+            Headline(name="committed now", value=now, unit="nodes"),
             Headline(name="expected", value=sum(each.chosen.usd for each in pools), unit="USD"),
             Headline(name="saved", value=sum(each.saved_usd for each in pools), unit="USD"),
             Headline(name="regret at most", value=sum(each.regret_usd for each in pools), unit="USD"),

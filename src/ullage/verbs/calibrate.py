@@ -77,7 +77,7 @@ def calibrate(
         raise InputError(
             field="--inspect",
             value="not given",
-            problem="a step model is fitted for one model on one device, and they are not stated",
+            problem="a step model is fitted for one model on one device; neither is stated",
             fix="Give --model and --device, or run ullage calibrate --inspect FILE to see what was read.",
         )
     limits = None if goodput is None else parse_limits(goodput)

@@ -271,7 +271,7 @@ def _change(before: PlanSource, bill: Bill, run: RunContext) -> BillChange | Ref
     from ullage.cost.change import explain_change
     from ullage.verbs.plan import planned
 
-    run.progress(0.3, "planning the bill before")
+    run.progress(0.3, "planning the earlier bill")
     earlier = planned(before, run)
     return earlier if isinstance(earlier, Rejection) else explain_change(bill_of(earlier), bill)
 
@@ -334,7 +334,7 @@ def _read_log(
         files,
         columns=columns,
         field="--usage",
-        problem="counts requests in windows, so nobody's are known",
+        problem="counts requests in windows, so their owners are unknown",
         fix="Give a log with one row for each request.",
     )
     log = usage_of_trace(trace)
@@ -343,8 +343,7 @@ def _read_log(
         raise InputError(
             field="--usage",
             value=names,
-            problem="has no request that can be divided by: "
-            + "; ".join(f"{n:,} {why}" for why, n in log.dropped.items()),
+            problem="has no request to attribute by: " + "; ".join(f"{n:,} {why}" for why, n in log.dropped.items()),
             fix="Give a log with the lengths and the end of each request.",
         )
     log.check_says(choice.by)
@@ -356,7 +355,7 @@ def _read_log(
             problem=f"no request of {names} has any of these names",
             fix=f"It has {', '.join(said[:8])}{' and more' if len(said) > 8 else ''}.",
         )
-    notes.append(f"Divided by {log.requests:,} requests of {names}.")
+    notes.append(f"Attributed by {log.requests:,} requests of {names}.")
     notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
     return log
 
@@ -453,14 +452,14 @@ def _marginals(spec: PlanSpec, bill: Bill, run: RunContext) -> tuple[Marginal, .
     steps = [
         MarginalStep(
             name="demand",
-            title="a tenth more demand",
+            title="10 % more demand",
             units=0.1 * bill.use.requests,
             per="request",
             again=again(with_demand_times(spec, 1.1)),
         ),
         MarginalStep(
             name="SLO",
-            title="every limit a tenth tighter",
+            title="every limit 10 % tighter",
             units=1.0,
             per="step",
             again=again(with_slos_times(spec, 0.9)),

@@ -28,7 +28,7 @@ _STORED_FIX = "Give the file that ullage plan --json wrote for this plan file."
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Emitted(VerbAnswer):
-    """Files made from a plan. `compared` is the folder that they were held against, and `drift` what differs there."""
+    """Files made from a plan. `compared` is the folder that they were compared with, and `drift` what differs there."""
 
     service: str
     as_of: datetime.date
@@ -96,13 +96,13 @@ def emit(
     changes = parse_changes(set, traffic)
     if stored is not None and searched:
         raise InputError(
-            field="--searched", value=True, problem="asks for another rule than the stored plan has",
-            fix="Leave out --plan, and plan anew.",
+            field="--searched", value=True, problem="asks for a different rule than the stored plan has",
+            fix="Leave out --plan, and plan again.",
         )  # fmt: skip
     if stored is not None and changes != NO_CHANGES:
-        problem = "changes a plan that is made already"
+        problem = "would change a plan that is already made"
         raise InputError(
-            field="--set", value=str(changes.texts), problem=problem, fix="Leave out --plan, and plan anew."
+            field="--set", value=str(changes.texts), problem=problem, fix="Leave out --plan, and plan again."
         )
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         file, settings = _names(source, run, changes)
@@ -139,7 +139,7 @@ def _require_colocated(file: PlanFile) -> None:
             raise InputError(
                 field="pool.disaggregated",
                 value=each.name or POOL,
-                problem="has a prefill and a decode side, and no target writes their roles and the KV connector",
+                problem="is disaggregated, and no target writes the roles and the KV connector",
                 fix="Take replicas and machines of each side from ullage plan; write their manifests by hand.",
             )
 
@@ -234,7 +234,7 @@ def _there(folder: Path, made: Sequence[EmittedFile]) -> dict[str, str]:
     found = [each for each in sorted(folder.iterdir()) if each.suffix in (".yaml", ".yml") or each.name in names]
     from ullage.load.texts import read_text
 
-    fix = "Mend or remove the file, or give another folder."
+    fix = "Fix or remove the file, or give another folder."
     return {each.name: read_text(each, fix=fix, field="--diff") for each in found if each.is_file()}
 
 

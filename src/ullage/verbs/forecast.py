@@ -98,14 +98,14 @@ def _check(step_s: float | None, percentile_fraction: float) -> None:
         raise InputError(
             field="--step",
             value=f"{step_s:g} s",
-            problem=f"is finer than {LEAST_STEP_S:g} s, and shorter steps are bursts, not demand",
+            problem=f"is below {LEAST_STEP_S:g} s; shorter steps show bursts, not demand",
             fix="Give for example 15min.",
         )
     if not 0.0 < percentile_fraction < 1.0:
         raise InputError(
             field="--percentile",
             value=percentile_fraction,
-            problem="must lie strictly between 0 and 1: no rate is sure never to be exceeded",
+            problem="must lie strictly between 0 and 1: no rate is certain never to be exceeded",
             fix="Give for example 95%.",
         )
 

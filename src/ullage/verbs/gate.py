@@ -67,7 +67,7 @@ class GateAnswer(VerbAnswer):
 
     def headlines(self) -> tuple[Headline, ...]:
         found = self.difference
-        change = Headline(name="device time of a request", value=f"{found.whole.ratio - 1.0:+.1%}")
+        change = Headline(name="device time per request", value=f"{found.whole.ratio - 1.0:+.1%}")
         return (Headline(name="verdict", value=str(found.verdict)), change)
 
     def dated(self) -> datetime.date:
@@ -158,7 +158,7 @@ def _side(path: Path, pool: CurveInputs, stated: StatedTest, run: RunContext, fi
     from ullage.service.calibration.pool_step import StepEvidence, pool_step
 
     if not path.exists():
-        raise InputError(field=field, value=str(path), problem="is not there", fix="Give a file or a folder.")
+        raise InputError(field=field, value=str(path), problem="does not exist", fix="Give a file or a folder.")
     if path.is_file() and SCHEMA in path.read_bytes()[:200].decode(errors="replace"):
         evidence = StepEvidence(calibrations=(read_calibration(path, field=field),), accepted=stated.accepted)
         return pool_step(pool.memory, evidence)

@@ -89,7 +89,7 @@ def _profile(traces: Sequence[str | Path], saved: str | Path | None, day: dateti
 
     if traces and saved is not None:
         fix = "Leave out one of the two."
-        raise InputError(field="--profile", value=str(saved), problem="is given beside a trace", fix=fix)
+        raise InputError(field="--profile", value=str(saved), problem="cannot be combined with a trace", fix=fix)
     if saved is not None:
         return read_profile(Path(saved))
     return profile_traces(traces, as_of=day) if traces else None
@@ -115,7 +115,7 @@ def _classes(profile: Profile | None, tests: Sequence[LoadTest]) -> tuple[Starte
     points = [point for test in tests for point in test.points]
     tokens = [int((each.mean_prompt_tokens or 0) + (each.mean_output_tokens or 0)) for each in points]
     rates = [each.achieved_rps for each in points if each.achieved_rps]
-    where = "decide: not stated; a trace or a rate of yours belongs here"
+    where = "decide: not stated; give a trace or a rate"
     rate = Found(value=f"{max(rates):.3g} req/s", where="decide: the highest rate of the load test") if rates else None
     longest = Found(
         value=str(_rounded(max(tokens))) if any(tokens) else str(_CONTEXT_TOKENS),
@@ -158,7 +158,7 @@ def _model(stated: str | None, tests: Sequence[LoadTest]) -> Found:
             except InputError:
                 continue
     fix = "Give --model NAME (ullage facts models), or the path of its config.json."
-    raise InputError(field="--model", value=None, problem="is stated by none of the files", fix=fix)
+    raise InputError(field="--model", value=None, problem="is not stated in any of the files", fix=fix)
 
 
 def _device(stated: str | None, tests: Sequence[LoadTest]) -> Found:
@@ -202,7 +202,7 @@ def _tensor_parallel(model: str, device: str, classes: Sequence[StarterClass], t
         except ValueError:
             continue
         if not isinstance(budget, Rejection):
-            least = f"the least that holds {_AT_ONCE} requests of the longest context"
+            least = f"the smallest that holds {_AT_ONCE} requests of the longest context"
             return Found(value=str(tp), where=f"decide: the load test does not say; {least}" if tests else least)
     return Found(value=str(_PARALLEL[-1]), where="decide: does not fit eight devices; ullage memory says why")
 

@@ -63,7 +63,7 @@ class LedgerAnswer(VerbAnswer):
         done = {
             "export": f"{self.seen_count} entries written to {self.place}.",
             "import": f"{self.seen_count} entries read, {self.new_count} of them new in {self.place}.",
-            "verify": f"{self.seen_count} entries looked at in {self.place}: {len(self.damage)} damaged.",
+            "verify": f"{self.seen_count} entries checked in {self.place}: {len(self.damage)} damaged.",
         }
         return [
             *said(done.get(self.action, ""), *self.notes),
@@ -143,7 +143,7 @@ def ledger_address(given: str | Path | None = None, *, create: bool = False) -> 
     home = os.environ.get("XDG_DATA_HOME") or (f"{os.environ['HOME']}/.local/share" if "HOME" in os.environ else "")
     if not home:
         fix = f"Name one with --ledger or {LEDGER_VARIABLE}."
-        raise InputError(field="ledger", value="", problem="has no place: there is no home folder", fix=fix)
+        raise InputError(field="ledger", value="", problem="has no location: there is no home folder", fix=fix)
     file = Path(home) / "ullage" / "ledger.sqlite"
     if create:
         make_folder(file.parent, field="ledger")
@@ -163,7 +163,7 @@ def keep_plan(
 
 
 def plan_body(plan: Plan, source: PlanSource, changes: Changes) -> EntryBody:
-    """A plan as it is kept: the document, the plan file as it was read, and what production is to be held against."""
+    """A plan as it is kept: the document, the plan file as it was read, and what production is to be compared with."""
     from importlib import import_module
 
     from ullage.ledger.body import EntryBody, EntryKind
@@ -264,14 +264,14 @@ def _export(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:
     from ullage.files.whole import check_target, write_whole
 
     if asked.out is None:
-        raise InputError(field="--out", value=None, problem="is missing", fix="Say where to: --out ledger.jsonl.")
+        raise InputError(field="--out", value=None, problem="is missing", fix="Give a file: --out ledger.jsonl.")
     check_target(asked.out, field="--out", force=asked.force)
     entries = [ledger.find(each) for each in asked.names] or list(reversed(ledger.entries()))
     kept = [each for each in entries if not each.removed_by]
     lines = (_line(each, ledger.body(each.digest)) for each in kept)
     write_whole(asked.out, lines, field="--out", force=asked.force)
     gone = len(entries) - len(kept)
-    notes = (f"{gone} went by a rule and are not in it",) if gone else ()
+    notes = (f"{gone} were removed by a rule and are not in it",) if gone else ()
     return LedgerAnswer(action="export", place=str(asked.out), seen_count=len(kept), new_count=len(kept), notes=notes)
 
 
@@ -335,7 +335,7 @@ def _prune(ledger: Ledger, asked: LedgerAsked) -> LedgerAnswer:
 
     _no_names(asked, "prune")
     if asked.newest_entries is None and asked.younger is None:
-        fix = "Say what stays: --newest 50, --younger 365d, or both."
+        fix = "State what to keep: --newest 50, --younger 365d, or both."
         raise InputError(field="prune", value="", problem="has no rule", fix=fix)
     days = None if asked.younger is None else round(parse(asked.younger, DURATION, field="--younger") / 86_400.0)
     rule = RetentionRule(newest_entries=asked.newest_entries, younger_days=days)
@@ -354,9 +354,7 @@ def _names(asked: LedgerAsked, action: str, count: int, fix: str) -> tuple[str, 
 
 def _no_names(asked: LedgerAsked, action: str) -> None:
     if asked.names:
-        raise InputError(
-            field=action, value=asked.names[0], problem="takes no names", fix="Leave it out, or ask to show it."
-        )
+        raise InputError(field=action, value=asked.names[0], problem="takes no names", fix="Leave it out, or use show.")
 
 
 ACTIONS: dict[str, Callable[[Ledger, LedgerAsked], LedgerAnswer | DifferenceAnswer]] = {

@@ -381,7 +381,7 @@ class _Session:
         )
         ended = replace(begun, wall_s=driven.wall_s, status=DONE if not driven.problem else FAILED)
         if driven.problem or driven.result is None:
-            why = f"{self.tool.tool.name} {driven.problem}; {stem}.log in {self.folder.name} has what it said"
+            why = f"{self.tool.tool.name} {driven.problem}; {stem}.log in {self.folder.name} has its output"
             return record.with_test(ended), MeasureStop(is_decided=False, why=f"test {test.name} failed: {why}")
         file = str(self.tool.tool.result(Path(stem)))
         kept = DoneTest(
@@ -399,7 +399,7 @@ class _Session:
             self.said(f"{kept} tests were run before, and are not run again.")
         self.said(f"Before any test: {_known(before)}")
         if self.bound.usd is None:
-            self.said("The plan has no price, so that money is not counted.")
+            self.said("The plan has no price, so cost is not counted.")
 
     def _answer(
         self,
@@ -474,7 +474,7 @@ class _Session:
                 changes.append(("evidence.load_tests", "[]"))
             new = edited_text(old, changes, file=plan.name)
         except InputError as error:
-            self.said(f"The plan file is left to you: {error}")
+            self.said(f"The plan file was not changed: {error}")
             return ""
         said = [f"evidence.calibrations: [{place}]: {_known(narrowed)}"]
         diff = unified_diff(old, new, file=plan.name, said=said)
@@ -512,7 +512,8 @@ def _row(done: DoneTest | None, found: Narrowed) -> MeasureRow:
 
 def _known(found: Narrowed) -> str:
     return (
-        f"{found.replicas} replicas ({found.low_replicas} to {found.high_replicas}), step times known to a factor of "
+        f"{found.replicas} replicas ({found.low_replicas} to {found.high_replicas}), step times known within a "
+        "factor of "
         f"{found.slow_ratio:.3g}."
     )
 

@@ -48,7 +48,7 @@ class PortfolioAnswer(VerbAnswer):
             Headline(name="replicas", value=found.replicas, unit="replicas"),
             Headline(name="devices", value=found.devices, unit="devices"),
             Headline(name="a month", value=found.usd, unit="USD"),
-            Headline(name="given up", value=sum(each.given_up_replicas for each in found.pools), unit="replicas"),
+            Headline(name="dropped", value=sum(each.given_up_replicas for each in found.pools), unit="replicas"),
         )
 
     def page(self) -> list[RenderableType]:
@@ -137,7 +137,7 @@ def _limits(quotas: str | Path | None) -> PortfolioLimits:
     if quotas is None:
         return PortfolioLimits()
     file = Path(quotas)
-    text = read_text(file, field="--quotas", fix="Give the file of what the services share.")
+    text = read_text(file, field="--quotas", fix="Give the file of shared limits.")
     return read_portfolio_file(text, file=str(file))
 
 

@@ -105,7 +105,7 @@ def keyed_names(key: str) -> TenantNames:
         raise InputError(
             field="tenant key",
             value="*" * len(key),
-            problem="is shorter than 8 characters, so that names could be guessed",
+            problem="is shorter than 8 characters, so names could be guessed",
             fix="Give a longer secret.",
         )
 

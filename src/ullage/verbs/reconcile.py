@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReconcileAnswer(VerbAnswer):
-    """A plan held against production, and what its file should say from now on.
+    """A plan compared with production, and what its file should say from now on.
 
     `calibration` is what `ullage calibrate` would have written, had it been fitted to production as the refit is.
     """
@@ -64,7 +64,7 @@ class ReconcileAnswer(VerbAnswer):
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPlan:
-    """A plan that can be held against production: its name in the ledger, what it expects, what it was made from.
+    """A plan that can be compared with production: its name in the ledger, what it expects, what it was made from.
 
     `file` is where it lies, where it is a file: paths in it are of its folder, and else of the working folder.
     """
@@ -97,7 +97,7 @@ def reconcile(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> ReconcileAnswer:
-    """Hold a plan against production between two times: an entry of the ledger, or a plan file, which is planned now.
+    """Compare a plan with production between two times: an entry of the ledger, or a plan file, which is planned now.
 
     Production is a Prometheus server, or files of its answers to range queries. `keep` keeps the observation, the
     scores and the reconciliation in the ledger, so that the next ones know of them. `backtest` replays what was
@@ -108,7 +108,7 @@ def reconcile(
 
     if (prometheus is None) == (not files):
         fix = "Give --prometheus URL, or files that hold answers to range queries."
-        raise InputError(field="production", value=None, problem="must have one source", fix=fix)
+        raise InputError(field="production", value=None, problem="needs exactly one source", fix=fix)
     start_s, end_s = (
         None if each is None else _time_s(each, name) for each, name in ((from_, "--from"), (until, "--until"))
     )
@@ -233,7 +233,7 @@ def _refitted(
     )
     made = refit_steps(replica, evaluation, seen, found.drift, seed=given.seed)
     if made is None:
-        said = "step times fitted to production: no load has both its latencies and enough requests"
+        said = "step times fitted to production: no load level has both latencies and enough requests"
         return replace(found, left_out=(*found.left_out, said)), None
     refit, fitted = made
     answer = fitted_answer(
@@ -278,7 +278,7 @@ def _planned_file(path: Path, run: RunContext) -> KeptPlan:
     found = planned(path, run)
     if isinstance(found, Rejection):
         problem = f"is refused at {found.stage}: {found.reason}"
-        raise InputError(field="--plan", value=str(path), problem=problem, fix="Give a plan that holds.")
+        raise InputError(field="--plan", value=str(path), problem=problem, fix="Give a plan that is not refused.")
     body = plan_body(found, path, NO_CHANGES)
     text = read_text(path, fix="Give a plan file.")
     return replace(_of_content(body.content, body.digest), file_text=text, file=path)
@@ -302,8 +302,8 @@ def _of_content(content: Mapping[str, Any], digest: str) -> KeptPlan:
             file_text=str(source.get("text", "")),
         )
     except (ValidationError, KeyError, TypeError, ValueError) as error:
-        problem = f"does not say what it expects of production ({str(error).splitlines()[0]})"
-        raise InputError(field="plan", value=digest[:12], problem=problem, fix="Plan and keep it anew.") from None
+        problem = f"has no expectations to compare with production ({str(error).splitlines()[0]})"
+        raise InputError(field="plan", value=digest[:12], problem=problem, fix="Plan and store it again.") from None
 
 
 def _pools(given: KeptPlan) -> dict[str, CurveInputs]:
@@ -315,7 +315,7 @@ def _pools(given: KeptPlan) -> dict[str, CurveInputs]:
     found = load_pools(given.file or given.content, as_of=given.as_of, seed=given.seed, changes=changes)
     if isinstance(found, Rejection):
         problem = f"is refused today at {found.stage}: {found.reason}"
-        raise InputError(field="plan", value=given.digest[:12], problem=problem, fix="Plan it anew.")
+        raise InputError(field="plan", value=given.digest[:12], problem=problem, fix="Plan it again.")
     return found
 
 

@@ -89,7 +89,7 @@ def report(
     changes = parse_changes(set, traffic)
     document = _stored(source)
     if document is not None and changes != NO_CHANGES:
-        problem = "changes a plan that is made already"
+        problem = "would change a plan that is already made"
         raise InputError(field="--set", value=str(changes.texts), problem=problem, fix="Give the plan file instead.")
     if document is None:
         with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
@@ -141,8 +141,8 @@ def _check_service(document: Mapping[str, Any], beside: Mapping[str, Mapping[str
         service = each["found"].get("service") if name == "reconciled" else each.get("service")
         if service != document["service"]:
             field = "--reconciled" if name == "reconciled" else "--drills"
-            problem = f"is of another service than the plan, which is {document['service']}"
-            raise InputError(field=field, value=service, problem=problem, fix="Give the one of this plan.")
+            problem = f"belongs to another service than the plan, which is {document['service']}"
+            raise InputError(field=field, value=service, problem=problem, fix="Give the file of this plan's service.")
 
 
 def _stored(source: PlanSource) -> dict[str, Any] | None:

@@ -86,9 +86,13 @@ def scale(
     from ullage.verbs.plan import planned
 
     if not 1 <= days <= 7:
-        raise InputError(field="days", value=days, problem="must be 1 to 7", fix="Give the days of a week to play.")
+        raise InputError(
+            field="days", value=days, problem="must be 1 to 7", fix="Give how many days of a week to simulate."
+        )
     if not 1 <= weeks <= 8:
-        raise InputError(field="weeks", value=weeks, problem="must be 1 to 8", fix="Give the weeks to judge rules by.")
+        raise InputError(
+            field="weeks", value=weeks, problem="must be 1 to 8", fix="Give how many weeks to evaluate rules on."
+        )
     present = read_rules([Path(each) for each in rules]) if rules else ()
     for each in present:
         require_known(each)
@@ -112,8 +116,8 @@ def require_known(given: ReadRule) -> None:
         raise InputError(
             field=given.rule.where,
             value=given.unread[0],
-            problem="is no metric of an engine or gateway that is known here, so that its value cannot be simulated",
-            fix="Give the rules of prometheus-adapter too where it serves the metric, or look at the rule alone with "
+            problem="is not a known metric of an engine or gateway, so its value cannot be simulated",
+            fix="Give prometheus-adapter's rules too if it serves the metric, or check the rule alone with "
             "ullage check --rules.",
         )
 
@@ -172,8 +176,8 @@ def searched_settings(plan: Plan) -> tuple[str, ...]:
         raise InputError(
             field="searched",
             value=[each.spec.name for each in plan.pools],
-            problem="would state one rule for several pools: the scaling section holds for all of them",
-            fix="Plan the pool by itself, or emit the derived rules.",
+            problem="would set one rule for several pools: the scaling section applies to all of them",
+            fix="Plan each pool separately, or emit the derived rules.",
         )
     case = comparison_case(plan, plan.pools[0], (), days=1, weeks=1)
     found = search_rule(

@@ -104,7 +104,7 @@ def scenarios(
         if isinstance(found, Rejection):
             return found
         spec = load_plan(source, as_of=run.as_of, seed=run.seed, changes=changes)
-        words = {"planned": "demand, steps and lengths may be off; margins and reserves for that"}
+        words = {"planned": "demand, step times and lengths are uncertain; with margins and reserves for that"}
         futures = worlds(found, map=run.map, jobs=run.jobs)
         words.update({each.name: world_words(each, found.pools[0].spec.name) for each in futures})
         words.update({name: ", ".join(own_changes.texts) for name, own_changes in asked})
@@ -129,9 +129,7 @@ def own_future(text: str) -> tuple[str, Changes]:
     if not (colon and name.strip() and pairs):
         raise InputError(field="--own", value=text, problem="is not NAME: KEY=VALUE", fix=_FIX)
     if name.strip() in ("planned", "best", "base", "worst"):
-        raise InputError(
-            field="--own", value=name.strip(), problem="is the name of a scenario that is always planned", fix=_FIX
-        )
+        raise InputError(field="--own", value=name.strip(), problem="is the name of a built-in scenario", fix=_FIX)
     traffic = [each.partition("=")[2] for each in pairs if each.partition("=")[0].strip() == "traffic"]
     rest = [each for each in pairs if each.partition("=")[0].strip() != "traffic"]
     try:
@@ -148,7 +146,7 @@ def _check_own(source: PlanSource, changes: Changes, asked: Sequence[tuple[str, 
     names = [name for name, _ in asked]
     for name, own_changes in asked:
         if names.count(name) > 1:
-            raise InputError(field="--own", value=name, problem="is the name of two scenarios", fix="Name each once.")
+            raise InputError(field="--own", value=name, problem="names two scenarios", fix="Use each name once.")
         read_plan_document(plan_document(source, both(changes, own_changes)))
 
 

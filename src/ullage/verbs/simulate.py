@@ -37,7 +37,7 @@ ARRIVALS = ("poisson", "constant")
 DEFAULT_SPAN_S = 600.0
 """How long traffic that is made rather than replayed lasts: long enough for thousands of requests of a busy replica."""
 MOST_REQUESTS = 50_000_000
-CHAINED = "Which prompt begins like which is read from the block hashes of the trace."
+CHAINED = "Shared prefixes are read from the block hashes of the trace."
 CHAINS_ASSUMED = (
     "Which prompt begins like which is assumed: a later turn like its session's turn before, another prompt like one "
     "of its class as far back as the stated reuse distance, or, without one, like all of its class."
@@ -74,13 +74,13 @@ class LoadChoice:
             raise InputError(
                 field="--clients",
                 value=self.clients,
-                problem="clients that wait for their answers send requests of stated lengths, at no rate of their own",
+                problem="closed-loop clients send requests of stated lengths and have no rate",
                 fix="Give --prompt-tokens and --output-tokens with it, and no --rate.",
             )
         if self.load_tests and (self.traces or self.prompt_tokens is not None):
             fix = "Give the load test alone: it has its own lengths and arrivals."
             raise InputError(
-                field="--load-test", value=self.load_tests[0], problem="is given beside other traffic", fix=fix
+                field="--load-test", value=self.load_tests[0], problem="cannot be combined with other traffic", fix=fix
             )
         if self.arrivals not in ARRIVALS:
             fix = f"Give one of {', '.join(ARRIVALS)}."
@@ -89,13 +89,13 @@ class LoadChoice:
             raise InputError(
                 field="--prompt-tokens",
                 value=self.prompt_tokens,
-                problem="a request has a prompt and an answer, and one of the two is not stated",
+                problem="a request has a prompt and an answer; one of them is not stated",
                 fix="Give --prompt-tokens and --output-tokens together.",
             )
         if self.traces and self.prompt_tokens is not None:
             fix = "Give either the trace or the lengths."
             raise InputError(
-                field="--prompt-tokens", value=self.prompt_tokens, problem="is given beside a trace", fix=fix
+                field="--prompt-tokens", value=self.prompt_tokens, problem="cannot be combined with a trace", fix=fix
             )
         for option, value, example in (
             ("--rate", self.rate_rps, "5 req/s"),
@@ -138,7 +138,7 @@ class Simulated(VerbAnswer):
         if not self.served.is_keeping_up:
             share = self.served.drift.growth_fraction
             found.append(
-                f"The backlog was still growing when the last request came ({share:.0%} of what arrived stayed "
+                f"The backlog was still growing when the last request arrived ({share:.0%} of what arrived stayed "
                 "behind): this load is not sustained, and a longer run would show longer waits."
             )
         hits = self.served.hits
@@ -372,7 +372,7 @@ def _planned(
     has_own = bool(load.traces) or bool(load.load_tests) or load.prompt_tokens is not None
     if changes and replica.is_named and has_own:
         fix = "Leave --set out, or leave the replica to the plan."
-        problem = "changes a plan that this run does not use"
+        problem = "changes a plan this run does not use"
         raise InputError(field="--set", value=", ".join(changes.texts), problem=problem, fix=fix)
     if not has_own and replica.is_named and plan is None:
         raise InputError(
@@ -518,7 +518,7 @@ def _replayed(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
         columns=dict(load.columns),
         zone=load.zone,
         field="trace",
-        problem="holds rates and length summaries, no single requests, so that there is nothing to replay",
+        problem="holds rates and length summaries, not single requests, so there is nothing to replay",
         fix="Plan with it (workload.trace in a plan file), and simulate the plan: ullage simulate --plan FILE.",
     )
     whole = replayed(trace)
@@ -529,7 +529,7 @@ def _replayed(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
     if stream.requests != whole.requests:
         said = f"the first {stream.requests:,} of {said}"
     if factor == 1.0:
-        return stream, f"{said}, as they came"
+        return stream, f"{said}, as they arrived"
     return scaled(stream, factor, rng), f"{said}, scaled to {factor:.4g} times the traffic"
 
 
@@ -553,7 +553,7 @@ def _made(load: LoadChoice, rng: Generator) -> tuple[Stream, str]:
     assert load.output_tokens is not None
     if load.rate_rps is None:
         fix = "Give --rate, for example 5/s."
-        raise InputError(field="--rate", value="not given", problem="made-up requests come at no rate", fix=fix)
+        raise InputError(field="--rate", value="not given", problem="synthetic requests need a rate", fix=fix)
     rate_rps, span_s = load.rate_rps * load.traffic_ratio, load.span_s or DEFAULT_SPAN_S
     _require_size(rate_rps * span_s)
     if load.arrivals == "constant":

@@ -93,7 +93,7 @@ class SidesSized(VerbAnswer):
         sure = "" if self.is_decided else ", undecided"
         return (
             f"Together {self.prefill.conservative_replicas} prefill and {self.decode.conservative_replicas} decode "
-            f"replicas {met}{sure}: nearest is {self.nearest}, {self.used_fraction:.0%} of what it allows is used."
+            f"replicas {met}{sure}: nearest to its limit is {self.nearest}, {self.used_fraction:.0%} of it used."
         )
 
     def page(self) -> list[RenderableType]:

@@ -93,7 +93,7 @@ def definitions_of(given: str | Mapping[str, str], *, field: str = "definitions"
             raise InputError(
                 field=f"{field}.{latency}",
                 value=choice,
-                problem="is no way to count it",
+                problem="is not a known definition",
                 fix=f"Give {' or '.join(each.value for each in kind)}.",
             )
         chosen[latency] = kind(choice)

@@ -44,7 +44,7 @@ COLUMNS: tuple[TraceColumn, ...] = (
     TraceColumn(name="class", sql_type="VARCHAR", unit="", meaning="request class, where the source names it"),
     TraceColumn(name="tenant", sql_type="VARCHAR", unit="", meaning="who pays or is limited: key, team, client"),
     TraceColumn(name="product", sql_type="VARCHAR", unit="", meaning="what the request was made for"),
-    TraceColumn(name="model", sql_type="VARCHAR", unit="", meaning="model asked for"),
+    TraceColumn(name="model", sql_type="VARCHAR", unit="", meaning="model requested"),
     TraceColumn(name="path", sql_type="VARCHAR", unit="", meaning="route or operation of the API"),
     TraceColumn(name="session", sql_type="VARCHAR", unit="", meaning="conversation or agent run"),
     TraceColumn(name="request", sql_type="VARCHAR", unit="", meaning="identifier of the request, to find duplicates"),
@@ -52,10 +52,13 @@ COLUMNS: tuple[TraceColumn, ...] = (
         name="wait_s", sql_type="DOUBLE", unit="s", meaning="from the session's previous answer to this request"
     ),
     TraceColumn(name="after_tool", sql_type="BOOLEAN", unit="", meaning="whether the request brings a tool's result"),
-    TraceColumn(name="tool_calls", sql_type="BIGINT", unit="", meaning="tool calls that the answer asks for"),
+    TraceColumn(name="tool_calls", sql_type="BIGINT", unit="", meaning="tool calls that the answer requests"),
     TraceColumn(name="prompt_blocks", sql_type="BIGINT", unit="blocks", meaning="prefix blocks of the prompt"),
     TraceColumn(
-        name="repeated_blocks", sql_type="BIGINT", unit="blocks", meaning="of these, equal to the session's last"
+        name="repeated_blocks",
+        sql_type="BIGINT",
+        unit="blocks",
+        meaning="of these, equal to the session's previous request",
     ),
     TraceColumn(name="block_hashes", sql_type="UBIGINT[]", unit="", meaning="one hash for each prefix block, in order"),
 )

@@ -72,7 +72,7 @@ CASES = [
     ("HorizontalPodAutoscaler", "minReplicas: 1", 6, "spec.maxReplicas", "is not a whole number"),
     ("HorizontalPodAutoscaler", "minReplicas: 4\\nmaxReplicas: 3", 7, "spec.maxReplicas", "is below the minimum, 4"),
     ("HorizontalPodAutoscaler", f"maxReplicas: 3\\nmetrics: [{QUEUE % '0'}]", 7, "averageValue", "must be above 0"),
-    ("HorizontalPodAutoscaler", "maxReplicas: 3\\nmetrics: [hello]", 7, "spec.metrics.0.type", "is no type of metric"),
+    ("HorizontalPodAutoscaler", "maxReplicas: 3\\nmetrics: [hello]", 7, "spec.metrics.0.type", "is not a metric type"),
     (
         "HorizontalPodAutoscaler", "maxReplicas: 3\\ntargetCPUUtilizationPercentage: 0", 7,
         "spec.targetCPUUtilizationPercentage", "must be above 0",

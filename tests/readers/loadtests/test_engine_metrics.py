@@ -51,7 +51,7 @@ def test_an_engine_that_was_started_anew_is_refused() -> None:
     data = engine_metrics()
     first, _, last = data.partition(b"# SCRAPE 1010")
     backwards = b"# SCRAPE 900.0\n" + last.split(b"\n", 1)[1] + first
-    with pytest.raises(InputError, match="started anew"):
+    with pytest.raises(InputError, match="was restarted"):
         read_bytes(backwards, file="metrics.txt")
 
 

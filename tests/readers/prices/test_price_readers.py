@@ -167,7 +167,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["skypilot", "litellm_csv", "litellm_json"])
 def test_a_format_without_a_date_asks_for_one(name: str) -> None:
-    with pytest.raises(InputError, match="does not say when its prices held"):
+    with pytest.raises(InputError, match="does not state the date of its prices"):
         _read(SAMPLES[name], PriceProvenance())
 
 
@@ -290,7 +290,7 @@ def test_skypilots_machine_completes_googles_devices() -> None:
 
 
 def test_skypilots_file_says_no_provider_but_by_its_folder() -> None:
-    with pytest.raises(InputError, match="does not say whose prices it holds"):
+    with pytest.raises(InputError, match="does not name its provider"):
         _read(SAMPLES["skypilot"], file="prices.csv")
     provenance = PriceProvenance(dated=DATED.dated, provider="aws")
     assert _read(SAMPLES["skypilot"], provenance, file="prices.csv").book.providers == ("aws",)
@@ -345,12 +345,12 @@ def test_the_table_is_per_million_and_the_catalogue_per_token() -> None:
 def test_a_price_in_another_unit_is_dropped_and_never_rescaled() -> None:
     rows = "jais-30b,azure_ai,chat,3200.0,9710.0,,,,,,,8192,8192,\nrouter,azure,chat,0.14,0.0,,,,,,,1,1,\n"
     found = _read(TOKENS_HEADER + rows + "odd,acme,chat,5.0,0.15,,,,,,,1,1,\n")
-    assert found.dropped == {"above any price ever asked: likely another unit": 1}
+    assert found.dropped == {"above any known price: likely another unit": 1}
     assert _token(found.book, "jais-30b", TokenKind.INPUT) is None
     assert _token(found.book, "router", TokenKind.OUTPUT) is None
     assert _token(found.book, "router", TokenKind.INPUT) == pytest.approx(0.14e-6)
     assert [each.what for each in found.anomalies] == [
-        "above any price ever asked",
+        "above any known price",
         "0 for a price",
         "output cheaper than input",
     ]

@@ -130,7 +130,7 @@ def test_the_token_table_is_read_whole(shared_data: Path) -> None:
     file = shared_data / "prices" / "token_prices_litellm_1.108.4.csv"
     found = read_prices(file, PriceProvenance(dated=datetime.date(2026, 11, 1)))
     assert found.rows == 2983
-    assert found.dropped["above any price ever asked: likely another unit"] == 2
+    assert found.dropped["above any known price: likely another unit"] == 2
     price = priced(found.book, TokenWanted(model="gpt-4o", kind=TokenKind.OUTPUT, provider="openai"))
     assert isinstance(price, Figure)
     assert price.value == pytest.approx(10e-6)

@@ -82,7 +82,7 @@ def test_uvicorn_without_times_says_what_it_lacks_and_with_times_is_read(tmp_pat
 def test_a_web_log_says_that_it_lacks_lengths(tmp_path: Path) -> None:
     found = profile(opened(written(tmp_path, f"{ENVOY}\n{ISTIO}\n")))
     (lacking,) = [each for each in found.anomalies if each.kind is AnomalyKind.MISSING_LENGTHS]
-    assert "carry no tokens" in lacking.sentence
+    assert "carry no token counts" in lacking.sentence
     assert not any(each.kind is AnomalyKind.MISSING_OUTPUTS for each in found.anomalies)
 
 

@@ -36,7 +36,7 @@ REFUSED = {
     "traces/azure2024_token_cdf_digitised.parquet": "no known format",
     "traces/azure2024_week_rate_digitised.parquet": "no known format",
     "traces/burstgpt_agg_daily.parquet": "no known format",
-    "traces/burstgpt_agg_hourofday.parquet": "no calendar time",
+    "traces/burstgpt_agg_hourofday.parquet": "not a calendar time",
     "traces/gentd26_ops.parquet": "no known format",
     "traces/ibm_tgis_production_histogram.parquet": "no known format",
     "traces/servegen_client_lengths.parquet": "lengths but no rates",

@@ -67,7 +67,7 @@ ATTRIBUTION_RULES: dict[str, AttributionRule] = {
         ),
         AttributionRule(
             name="gpu_time",
-            title="GPU-time share: each moment of a device divided over the requests in it",
+            title="GPU-time share: each moment of a device split over the requests in it",
             needs=_TIMES,
             weigh=lambda use, _: use.gpu_s,
         ),
@@ -79,19 +79,19 @@ ATTRIBUTION_RULES: dict[str, AttributionRule] = {
         ),
         AttributionRule(name="tokens", title="tokens of prompt and answer", needs="", weigh=_tokens),
         AttributionRule(
-            name="weighted_tokens", title="tokens, an answer's counting more and a cached one's less", needs="",
+            name="weighted_tokens", title="tokens, output weighted more and cached ones less", needs="",
             weigh=_weighted,
         ),
         AttributionRule(name="requests", title="number of requests", needs="", weigh=lambda use, _: use.requests),
         AttributionRule(
             name="shapley",
-            title="busy-time Shapley: each moment divided over the groups that are there",
+            title="busy-time Shapley: each moment split over the groups present",
             needs=_TIMES,
             weigh=lambda use, _: use.moment_s,
         ),
         AttributionRule(
             name="peak",
-            title="sampled Shapley of the peak: what each group adds to the most KV held at once",
+            title="sampled Shapley of the peak: what each group adds to peak KV",
             needs=f"{_TIMES}, and a seed",
             weigh=lambda use, _: use.peak_tokens,
         ),
@@ -133,14 +133,14 @@ class AttributionChoice:
             raise InputError(
                 field="allotted",
                 value=dict(self.allotted_fraction),
-                problem=f"parts of one fleet are not negative and sum to at most 1; these sum to {total:g}",
-                fix="Give each group its part, for example acme: 40%.",
+                problem=f"shares of a fleet must not be negative and sum to at most 1; these sum to {total:g}",
+                fix="Give each group its share, for example acme: 40%.",
             )
         if self.basis is Basis.ALLOCATION and not self.allotted_fraction:
             raise InputError(
                 field="basis",
                 value="allocation",
-                problem="nobody was allotted anything",
+                problem="no group has a share",
                 fix="State the share of the fleet that each group has contracted, or use the usage basis.",
             )
 
@@ -280,7 +280,7 @@ def rule_weights(rule: str, groups: Sequence[GroupUse], weights: TokenWeights = 
         raise InputError(
             field="rule",
             value=rule,
-            problem=f"the usage does not say {known.needs}",
+            problem=f"the usage does not contain {known.needs}",
             fix=f"Give a log that does, or choose one of {', '.join(usable_rules(groups))}.",
         )
     return [each for each in found if each is not None]

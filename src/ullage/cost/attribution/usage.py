@@ -101,7 +101,7 @@ class UsageLog:
         return InputError(
             field="--by",
             value=dimension,
-            problem=f"the usage does not say the {dimension} of a request",
+            problem=f"the usage has no {dimension} of requests",
             fix=f"Give a log with that column; this one has {', '.join(said) or 'none of them'}.",
         )
 
@@ -153,7 +153,7 @@ def usage_of_trace(trace: Trace) -> UsageLog:
     dropped = {"without prompt or output length": int((~good).sum())}
     if is_timed:
         timed = np.isfinite(arrival) & (duration > 0.0)
-        dropped["without an end"] = int((good & ~timed).sum())
+        dropped["without an end time"] = int((good & ~timed).sum())
         good &= timed
     start = arrival[good] if is_timed else None
     return UsageLog(

@@ -79,7 +79,7 @@ def _times_list(quote: DeviceQuote, ratio: float) -> DeviceQuote:
         name=f"{quote.hour.name}.then",
         value=quote.usd_per_hour * ratio,
         unit=quote.hour.unit,
-        formula="the list's price x how it is announced or drawn to change",
+        formula="list price x its announced or drawn change",
         inputs=(quote.hour,),
     )
     return replace(quote, hour=hour)
@@ -95,7 +95,7 @@ def _with_held(quotes: tuple[DeviceQuote, ...], pool: PoolUse, held: HeldDevices
         name=f"{held.hour.name}.paid",
         value=number(held.hour) * over,
         unit="USD/device-hour",
-        formula="the held price, for all that is held, over the devices that are used of it",
+        formula="cost of all committed devices / those in use",
         inputs=(held.hour,),
     )
     # Shares of what is bought otherwise shrink together, so that all of them are one whole again.

@@ -28,7 +28,7 @@ def is_reserved(quote: DeviceQuote) -> bool:
     return quote.purchase.is_committed or quote.purchase is Purchase.OWNED
 
 
-_SIMULATE = "Which work failed is not known. Simulate the pool, or give a log with status."
+_SIMULATE = "The failed work is unknown. Simulate the pool, or give a log with status."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ def compute_usage(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
 
 
 def idle_hours(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLine, ...]:
-    """Of a fleet that gives machines back: device-hours by use that no load needed."""
+    """Of a fleet that releases machines: device-hours by use that no load needed."""
     lines = []
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)
@@ -205,7 +205,7 @@ def stranded_devices(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tup
     for pool in use.pools:
         money = _money(use, pool, quotes, policy)
         if pool.stranded_devices is None:
-            missing = "Nobody counted them. Say how many devices a machine has (pool.instance)."
+            missing = "The count is unknown. State how many devices a machine has (pool.instance)."
             lines.append(not_priced("stranded_devices", missing, pool=pool.name))
         elif isinstance(money, MissingPrice):
             lines.append(not_priced("stranded_devices", money, pool=pool.name))
@@ -257,7 +257,7 @@ def failed_work(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
                             value=(each.prompt_tokens + each.output_tokens) * each.failed_fraction, unit="tokens"
                         ),
                         item=f"{each.class_name} {each.provider}",
-                        formula="provider tokens x share that brought no success",
+                        formula="provider tokens x share without success",
                         inputs=(*usd[1], *each.basis),
                         origin=Origin.EXTERNAL,
                         owners={"class": each.class_name, "model": each.model},

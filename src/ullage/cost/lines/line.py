@@ -11,7 +11,7 @@ from ullage.evidence import Figure
 
 
 class Behaviour(enum.Enum):
-    """Whether the line is paid whatever comes, or grows with use."""
+    """Whether the line is paid regardless of use, or grows with use."""
 
     FIXED = "fixed"
     VARIABLE = "variable"

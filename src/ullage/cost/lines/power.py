@@ -53,7 +53,7 @@ def _emitted(energy: Figure, policy: CostPolicy) -> tuple[Figure, ...]:
         name="power.kwh_per_success",
         value=number(energy) * around / _JOULES_PER_KWH,
         unit="kWh",
-        formula="energy of the devices" + (" x power of the site over theirs" if sites else ", devices alone"),
+        formula="energy of the devices" + (" x PUE of the site" if sites else ", devices alone"),
         inputs=(energy, *sites),
     )
     if policy.grid is None:
@@ -62,7 +62,7 @@ def _emitted(energy: Figure, policy: CostPolicy) -> tuple[Figure, ...]:
         name="power.co2e_kg_per_success",
         value=number(kwh) * number(policy.grid),
         unit="kg",
-        formula="kWh of a success x kg of CO2e that the grid emits for one",
+        formula="kWh per success x kg of CO2e per kWh of the grid",
         inputs=(kwh, policy.grid),
     )
     return (kwh, emitted)

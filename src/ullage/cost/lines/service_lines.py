@@ -57,7 +57,7 @@ def storage(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
     lines = []
     for pool in use.pools:
         if pool.weights_bytes is None:
-            lines.append(not_priced("storage", "The size of the weights is not known.", item="weights", pool=pool.name))
+            lines.append(not_priced("storage", "The size of the weights is unknown.", item="weights", pool=pool.name))
             continue
         copies = {
             "store": ("object-storage", policy.store_copies, 1, "weights x copies in the region's store"),
@@ -104,13 +104,13 @@ def network(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
             quotes,
             "egress",
             answer_bytes * number(policy.egress_share),
-            "output tokens x bytes a token x share that leaves for the internet",
+            "output tokens x bytes per token x share that leaves for the internet",
             (policy.answer_bytes, policy.egress_share, *use.basis),
         )
     ]
     if policy.zone_share is None:
         lines.append(
-            not_priced("network", "How much crosses zones is not known. Give cost.zone_share.", item="between zones")
+            not_priced("network", "Traffic across zones is unknown. Give cost.zone_share.", item="between zones")
         )
     else:
         lines.append(
@@ -130,7 +130,7 @@ def network(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
 def provider_tokens(use: ServiceUse, quotes: Quotes, _policy: CostPolicy) -> tuple[BillLine, ...]:
     """Tokens bought from providers, by class; those that brought no success stand under failed work."""
     if use.providers is None:
-        missing = "Whether a provider serves a part is not stated. Give cost.bought, [] for none."
+        missing = "Whether a provider serves part of it is not stated. Give cost.bought, [] for none."
         return (not_priced("provider_tokens", missing),)
     lines = []
     for each in use.providers:
@@ -189,7 +189,7 @@ def observability(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
             quotes,
             "span",
             use.requests * number(policy.spans),
-            "requests x spans a request",
+            "requests x spans per request",
             (policy.spans, *use.basis),
         ),
         _line(
@@ -198,7 +198,7 @@ def observability(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
             quotes,
             "log-ingest",
             use.requests * number(policy.log_bytes),
-            "requests x log bytes a request",
+            "requests x log bytes per request",
             (policy.log_bytes, *use.basis),
         ),
         _line(
@@ -207,7 +207,7 @@ def observability(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[
             quotes,
             "metric-series",
             replicas * number(policy.series) * _months(policy),
-            "replicas, reserves included, x series a replica",
+            "replicas, reserves included, x series per replica",
             (policy.series, policy.period, *pools),
             driver=Driver.FIXED,
             behaviour=Behaviour.FIXED,
@@ -219,7 +219,7 @@ def evaluation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bil
     """Answers judged: a share of traffic, and the suites of every release."""
     judging = policy.judging
     if judging is None:
-        missing = "How answers are judged is not stated. Give cost.evaluation: share, suites, items."
+        missing = "Evaluation of answers is not stated. Give cost.evaluation: share, suites, items."
         return (not_priced("evaluation", missing),)
     price = _judgement(quotes, judging)
     if isinstance(price, MissingPrice):
@@ -233,7 +233,7 @@ def evaluation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bil
             sampled * usd,
             amount=Amount(value=sampled, unit="judgements"),
             item="sampled",
-            formula="requests x share that is judged x price of a judgement",
+            formula="requests x share evaluated x price of an evaluation",
             inputs=(judging.sampled_share, *inputs, *use.basis),
         ),
         priced_line(
@@ -241,7 +241,7 @@ def evaluation(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bil
             suites * usd,
             amount=Amount(value=suites, unit="judgements"),
             item="releases",
-            formula="suites a month x items x price of a judgement",
+            formula="suites per month x items x price of an evaluation",
             inputs=(judging.suites, judging.suite_items, policy.period, *inputs),
             driver=Driver.FIXED,
             behaviour=Behaviour.FIXED,
@@ -256,7 +256,7 @@ def _judgement(quotes: Quotes, judging: Judging) -> tuple[float, tuple[Named, ..
         return price if isinstance(price, MissingPrice) else (float(price.value), (price,))
     if judging.prompt is None or judging.output is None:
         return MissingPrice(
-            what=f"a judgement by {judging.model}",
+            what=f"an evaluation by {judging.model}",
             why="its length is not given",
             fix="Give cost.evaluation.prompt_tokens and output_tokens.",
         )
@@ -277,7 +277,7 @@ def engineering(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
     lines = []
     for item, hours, key in (("on call", policy.on_call, "on_call"), ("changes", policy.changes, "changes")):
         if hours is None:
-            missing = f"Hours a pool and month are not stated. Give cost.engineering.{key}."
+            missing = f"Hours per pool and month are not stated. Give cost.engineering.{key}."
             lines.append(not_priced("engineering", missing, item=item))
             continue
         lines.append(
@@ -287,7 +287,7 @@ def engineering(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
                 quotes,
                 "engineering",
                 len(use.pools) * number(hours) * _months(policy),
-                "pools x hours a pool and month x price of an hour",
+                "pools x hours per pool and month x price per hour",
                 (hours, policy.period),
             )
         )

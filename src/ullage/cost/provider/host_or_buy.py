@@ -26,7 +26,8 @@ from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.prices.book import MissingPrice, PriceBook
 
 _OURS = Source(
-    what="default of Ullage: the provider succeeds as often as the own service, whose answers in time do the task",
+    what="default of Ullage: the provider succeeds as often as the hosted service, whose answers in time complete "
+    "the task",
     where="docs/howto/host-or-buy.md",
     date=datetime.date(2026, 11, 16),
 )
@@ -141,14 +142,14 @@ def _row(
             name=f"host_or_buy.{use.name}.{offer.name}.own_usd",
             value=own_usd / (use.requests * own_share),
             unit="USD",
-            formula="its part of the bill, idle and reserve spread, / requests x share that does the task in time",
+            formula="its part of the bill, idle and reserve spread, / requests x share that completes the task in time",
             inputs=(bill.figures["bill.total_usd"], success.own, *use.basis),
         ),
         bought=Figure(
             name=f"host_or_buy.{use.name}.{offer.name}.bought_usd",
             value=request.usd / bought_share,
             unit="USD",
-            formula="tokens of its mean request x the provider's prices + fee, / share that does the task there",
+            formula="tokens of its mean request x the provider's prices + fee, / share that completes the task there",
             inputs=(*request.inputs, success.bought, *offer.inputs, *use.basis),
         ),
         requests=use.requests,

@@ -165,16 +165,16 @@ def _figures(
 ) -> dict[str, Figure]:
     sold = (market.by_hour, *([] if market.spot is None else [market.spot]), *market.terms)
     rests = tuple({each.name: each for each in (*inputs, *(each.node_hour for each in sold))}.values())
-    span = f"{market.months} months, mean of {futures} futures that the mix was not chosen on"
+    span = f"{market.months} months, mean of {futures} held-out futures"
     now = sum(each.nodes for each in mix.orders if each.start_months == each.instrument.after_months)
     best = min(rules, key=lambda each: each.usd)
     rows: tuple[tuple[str, float, str, str], ...] = (
-        ("term_nodes", now, "nodes", "bought for a term now: the integer program of least expected cost"),
+        ("term_nodes", now, "nodes", "committed now: the integer program of least expected cost"),
         ("usd", chosen.usd, "USD", f"the chosen mix over {span}"),
         ("low_usd", chosen.low_usd, "USD", f"p10 over {futures} futures"),
         ("high_usd", chosen.high_usd, "USD", f"p90 over {futures} futures"),
         ("saved_usd", best.usd - chosen.usd, "USD", f"{best.name}, the cheapest fixed rule, less the chosen mix"),
-        ("regret_usd", regret_usd, "USD", "the most that the mix loses in any world to the best for it"),
+        ("regret_usd", regret_usd, "USD", "highest regret of the mix in any case"),
         *((f"{each.name.replace(' % ', '_percent_').replace(' ', '_')}_usd", each.usd, "USD", f"{each.name}, {span}")
           for each in rules),
     )  # fmt: skip
@@ -199,13 +199,13 @@ def _no_mix(
     )
     return Rejection(
         stage="purchase",
-        reason=f"no mix costs at most {number(most):.0%} more than the best for it in every world".replace("%", " %"),
+        reason=f"no mix stays within {number(most):.0%} of the best in every case".replace("%", " %"),
         figure=Figure(
             name="buy.least_regret_fraction",
             value=least,
             unit="fraction",
-            formula="the smallest part above the best of each world that some mix keeps in all of them",
+            formula="lowest regret that some mix achieves in every case",
             inputs=(*inputs, most, fall),
         ),
-        remedies=(Remedy(change=f"--regret {least:.0%}", effect="a mix keeps it"),),
+        remedies=(Remedy(change=f"--regret {least:.0%}", effect="a mix meets it"),),
     )

@@ -58,7 +58,7 @@ INTERRUPTIONS = _assumed(
     0.0001,
     0.01,
     Source(
-        what="15 to 20 % of p5.48xlarge on spot were taken back within a month, by the Spot Instance Advisor",
+        what="15 to 20 % of p5.48xlarge on spot were interrupted within a month, by the Spot Instance Advisor",
         where="thundercompute.com/blog/cloud-gpu-spot-instance-availability",
         date=datetime.date(2026, 2, 24),
     ),
@@ -167,7 +167,7 @@ def _usual_terms(by_hour: Instrument) -> Iterator[Instrument]:
                 name=f"buy.price.{name.replace(' ', '.')}",
                 value=by_hour.usd_per_hour * (1.0 - number(off)),
                 unit="USD/node-hour",
-                formula="the list by the hour x (1 - what is usually off)",
+                formula="hourly list price x (1 - usual discount)",
                 inputs=(by_hour.node_hour, off),
             ),
             term_months=purchase.term_months,
@@ -177,7 +177,7 @@ def _usual_terms(by_hour: Instrument) -> Iterator[Instrument]:
 
 
 def _owned(offer: Offer, node_devices: int, after_months: int) -> Instrument:
-    """Worn out over its life: a term as long, of which no part can be given back."""
+    """Worn out over its life: a term as long, of which no part can be returned."""
     assert isinstance(offer.price, OwnedHardware)
     months = max(1, round(number(offer.price.life) / 3600.0 / HOURS_PER_MONTH))
     return replace(

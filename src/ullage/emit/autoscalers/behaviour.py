@@ -10,8 +10,8 @@ from ullage.emit.scale_rule import ScaleRule
 from ullage.emit.tree import Reasoned
 from ullage.scaling.hpa import ScalingRules
 
-_UP = "up at once: a start takes longer than any period of the autoscaler"
-_TOLERANCE = "as it was tried; a cluster without HPAConfigurableTolerance takes 0.1 in its place"
+_UP = "scale up at once: a start takes longer than any autoscaler period"
+_TOLERANCE = "as simulated; a cluster without HPAConfigurableTolerance takes 0.1 in its place"
 
 
 def behaviour(rule: ScaleRule, *, has_tolerance: bool = True) -> dict[str, Any]:

@@ -12,7 +12,7 @@ def disruption_budget_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
         "policy/v1. It holds for drains of nodes, not for failures nor for a rollout, which its workload paces "
         "itself. It "
-        "is never 0: a node that cannot be drained is patched by its failure."
+        "is never 0: a node that cannot be drained is only patched once it fails."
     )
     return [EmittedFile(name=f"{pool.name}.pdb.yaml", text=yaml_text(head, budget(pool))) for pool in plan.pools]
 

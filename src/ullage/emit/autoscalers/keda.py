@@ -13,10 +13,9 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 def keda_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
-        "keda.sh/v1alpha1, for KEDA 2.20. Replicas that are starting count as supply: the target is of all that are "
-        "asked "
-        "for, so a slow start does not ask for more.",
-        "A query without an answer is a failure, not a zero: after three of them the steady fleet is held.",
+        "keda.sh/v1alpha1, for KEDA 2.20. Replicas that are starting count as supply: the target counts all "
+        "requested replicas, so a slow start does not request more.",
+        "A query without an answer is a failure, not a zero: after three of them KEDA falls back to the steady fleet.",
     )
     return [
         EmittedFile(name=f"{pool.name}.keda.yaml", text=yaml_text(head, scaled_object(pool))) for pool in plan.pools

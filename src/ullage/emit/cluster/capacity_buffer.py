@@ -13,8 +13,7 @@ from ullage.errors import InputError
 def capacity_buffer_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
         "autoscaling.x-k8s.io/v1beta1, for Karpenter 1.14 or the cluster autoscaler. Without it a surge waits for "
-        "nodes, and "
-        "a rollout takes a cold start longer at every turn."
+        "nodes, and every batch of a rollout takes a cold start longer."
     )
     return [
         EmittedFile(name=f"{pool.name}.capacity-buffer.yaml", text=yaml_text(head, buffer(pool))) for pool in plan.pools
@@ -26,7 +25,7 @@ def buffer(pool: EmitPool) -> dict[str, Any]:
         raise InputError(
             field="plan: reserve.rollout_surge_replicas",
             value=0,
-            problem="keeps no room free: a rollout takes its turns out of replicas that its hours leave idle",
+            problem="needs no buffer: the rollout uses replicas that are idle in its hours",
             fix="Leave capacity-buffer out, or give rollout.surge in the plan file.",
         )
     ref = target_ref(pool)

@@ -1,4 +1,4 @@
-"""A NodePool of Karpenter: as many devices as the plan's machines have, given back when they are empty."""
+"""A NodePool of Karpenter: as many devices as the plan's machines have, released when they are empty."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def karpenter_files(plan: EmitPlan) -> list[EmittedFile]:
-    head = plan.head(
-        "karpenter.sh/v1, for Karpenter 1.14. Nodes are given back when they are empty, never while they serve."
-    )
+    head = plan.head("karpenter.sh/v1, for Karpenter 1.14. Nodes are released when empty, never while they serve.")
     return [
         EmittedFile(name=f"{pool.name}.nodepool.yaml", text=yaml_text(head, node_pool(pool))) for pool in plan.pools
     ]

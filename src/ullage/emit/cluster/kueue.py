@@ -11,9 +11,8 @@ from ullage.emit.tree import EmittedFile, Reasoned, plain, yaml_text
 
 def kueue_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
-        "kueue.x-k8s.io/v1beta2, for Kueue 0.19. Every resource that a pod asks for stands in the queue: one that "
-        "did not "
-        "would keep it waiting. Label the workload kueue.x-k8s.io/queue-name with the LocalQueue's name."
+        "kueue.x-k8s.io/v1beta2, for Kueue 0.19. Every resource that a pod requests is in the queue: a missing "
+        "one would keep the pod waiting. Label the workload kueue.x-k8s.io/queue-name with the LocalQueue's name."
     )
     return [EmittedFile(name=f"{pool.name}.kueue.yaml", text=yaml_text(head, *objects(pool))) for pool in plan.pools]
 

@@ -9,7 +9,7 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def resource_quota_files(plan: EmitPlan) -> list[EmittedFile]:
-    head = plan.head("v1. It bounds what the namespace may ask for; it keeps nothing free for it.")
+    head = plan.head("v1. It limits what the namespace may request; it reserves nothing.")
     return [EmittedFile(name="ullage.resource-quota.yaml", text=yaml_text(head, quota(plan)))]
 
 

@@ -11,8 +11,8 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 CANNOT = (
     "What Envoy cannot enforce: a bound on how long a request waits, by class or at all; a deadline by class, of "
-    "which the "
-    "longest stands for all; the limits that the plan has for overload only, since it reads no backpressure signal. "
+    "which the longest is used for "
+    "all; the limits that the plan has for overload only, since it reads no backpressure signal. "
     "Limits "
     "on requests in flight are of each proxy: divide them by the number of proxies where there are several."
 )

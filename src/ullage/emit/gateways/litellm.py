@@ -13,7 +13,7 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 def litellm_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
         "config.yaml of the LiteLLM proxy.",
-        "LiteLLM counts by the minute alone, so that a burst which the plan absorbs must pass: rpm and tpm are the "
+        "LiteLLM counts by the minute alone, so a burst that the plan absorbs must pass: rpm and tpm are the "
         "steady "
         "rate times the burst, and a steady excess is held by max_parallel_requests. Limits by class and tenant "
         "belong to "
@@ -29,7 +29,7 @@ def config(plan: EmitPlan) -> dict[str, Any]:
         "model_list": [_model(pool) for pool in plan.pools],
         "router_settings": {
             "optional_pre_call_checks": ["enforce_model_rate_limits"],
-            "num_retries": Reasoned(value=0, why="clients retry: a gateway that does it too multiplies an overload"),
+            "num_retries": Reasoned(value=0, why="clients retry: a gateway that also retries multiplies an overload"),
             "retry_after": retry.noted("limit.retry_after_s"),
         },
         "general_settings": {

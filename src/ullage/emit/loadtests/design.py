@@ -76,19 +76,21 @@ def settles(pool: EmitPool) -> list[str]:
     """What the tests would settle: the band of step times, and the replicas that are there for its sake alone."""
     ratio = pool.find("margin.evidence_ratio")
     if ratio is None or isinstance(ratio.value, str):
-        return ["Whether the plan's predicted latencies hold: ullage validate FILE... --plan PLAN."]
+        return ["Whether the predicted latencies are right: ullage validate FILE... --plan PLAN."]
     better = DEFAULT_BANDS[Evidence.CALIBRATED].slow_ratio
     now = float(ratio.value)
     if now <= better:
-        return [f"Step times are known to a factor of {now:.3g} already: the tests confirm it, or say that it changed."]
-    taken = f"Step times: the plan takes them {now:.3g} times as long as the step model has them ({ratio.evidence})."
-    said = [f"{taken} Calibrated on the low and the operating rate they are known to a factor of about {better:.3g}."]
+        return [f"Step times are already known within a factor of {now:.3g}: the tests confirm it, or show a change."]
+    taken = f"Step times: the plan assumes {now:.3g} times those of the step model ({ratio.evidence})."
+    said = [
+        f"{taken} Calibrated on the low and the operating rate they are known within a factor of about {better:.3g}."
+    ]
     # Between no error and this band's the loss is close to a straight line in the ratio, as the curve has it.
     freed = 1.0 - (better - 1.0) / (now - 1.0)
     replicas, usd = pool.find("fleet.evidence_replicas"), pool.find("answer.evidence_usd")
     if replicas is not None and not isinstance(replicas.value, str) and replicas.value > 0:
-        line = f"Replicas: {replicas.value:g} stand for that band ({replicas.why}); about {freed * replicas.value:.0f} "
-        line += "of them are bought back where the nominal step times hold"
+        line = f"Replicas: {replicas.value:g} cover that band ({replicas.why}); about {freed * replicas.value:.0f} "
+        line += "of them are saved if the nominal step times hold"
         if usd is not None and not isinstance(usd.value, str):
             line += f", about {freed * float(usd.value):,.0f} USD in {pool.real('cost.period'):g} h"
         said.append(f"{line}.")
@@ -120,6 +122,6 @@ def check_classes(pool: EmitPool) -> None:
         raise InputError(
             field="plan: classes",
             value=None,
-            problem=f"none comes to pool {pool.pool}, so there is nothing to send to it",
+            problem=f"no class is routed to pool {pool.pool}, so there is nothing to send",
             fix="Plan again, and store that plan.",
         )

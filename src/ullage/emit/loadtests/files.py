@@ -51,11 +51,12 @@ def _criteria(plan: EmitPlan, pool: EmitPool, sent: list[SentTest]) -> EmittedFi
     """The tests, when each passes, what it costs, and what all of them would settle."""
     head = plan.head(
         "Tests of one replica, with its prefix cache on and empty at the start of each. Run the scripts of one tool in "
-        "this folder, low load first; then hold their results against the plan: ullage validate "
+        "this folder, low load first; then compare their results with the plan: ullage validate "
         f"{RESULTS}/* --plan PLAN.",
-        "A request's class stands in the .csv beside each trace, row for row; load tools report all classes together.",
-        "Each class has one chain of shared prefixes, so that running requests share KV that production's sessions "
-        "would hold apart: hits are the plan's, KV use is lower.",
+        "Each request's class is in the .csv next to its trace, row by row; load tools report all classes together.",
+        "Each class has one chain of shared prefixes, so running requests share KV that production's sessions would "
+        "not: "
+        "hits are the plan's, KV use is lower.",
     )
     tree: dict[str, Any] = {
         "pool": pool.pool,
@@ -75,8 +76,8 @@ def _test(pool: EmitPool, sent: SentTest) -> dict[str, Any]:
     ]
     passes, else_ = (
         (
-            "every SLO holds",
-            "step times are longer than the plan takes them: calibrate on the result, and plan again",
+            "every SLO is met",
+            "step times are longer than planned: calibrate on the result, and plan again",
         )
         if test.is_met
         else (

@@ -142,13 +142,13 @@ REPLAY_TOOLS = (
     ReplayTool(
         name="guidellm",
         words=guidellm_words,
-        lost=("Arrivals, lengths and prefixes are the plan's. Classes are not told apart in its report.",),
+        lost=("Arrivals, lengths and prefixes are the plan's. Its report does not separate classes.",),
     ),
     ReplayTool(
         name="vllm-bench",
         words=vllm_words,
         lost=(
-            "Arrivals, lengths and prefixes are the plan's. Classes are not told apart in its report.",
+            "Arrivals, lengths and prefixes are the plan's. Its report does not separate classes.",
             "timed_trace sends by the file's times; --request-rate is stated for the report alone.",
         ),
     ),
@@ -158,16 +158,16 @@ REPLAY_TOOLS = (
         lost=(
             (
                 "Arrivals and prefixes are the plan's. Its client ignores stated prompt lengths and makes about "
-                f"{SGLANG_BLOCK_TOKENS} tokens of every block, so that prompts are rounded to that, in a file of their "
+                f"{SGLANG_BLOCK_TOKENS} tokens of every block, so prompts are rounded to that, in a file of their "
                 "own; the chat template's tokens come on top."
             ),
-            "Classes are not told apart in its report.",
+            "Its report does not separate classes.",
         ),
     ),
     ReplayTool(
         name="aiperf",
         words=aiperf_words,
-        lost=("Arrivals, lengths and prefixes are the plan's. Classes are not told apart in its report.",),
+        lost=("Arrivals, lengths and prefixes are the plan's. Its report does not separate classes.",),
     ),
 )
 
@@ -234,7 +234,7 @@ def inference_perf(plan: EmitPlan, pool: EmitPool, sent: Sequence[SentTest]) -> 
             "shared_prefix": {
                 "num_unique_system_prompts": 1,
                 "num_users_per_system_prompt": most,
-                "system_prompt_len": Reasoned(value=prefix, why="the mean of the plan's cached tokens a request"),
+                "system_prompt_len": Reasoned(value=prefix, why="the plan's mean cached tokens per request"),
                 "question_len": _distribution(question),
                 "output_len": _distribution(np.asarray(drawn.output_tokens, float)),
                 "seed": pool.plan.seed,
@@ -260,7 +260,8 @@ def inference_perf(plan: EmitPlan, pool: EmitPool, sent: Sequence[SentTest]) -> 
     }
     head = plan.head(
         "Run it with: inference-perf --config_file FILE, once base_url is the address of one replica.",
-        "What is lost: bursts (arrivals are Poisson), joint lengths (prompts and answers are drawn apart, log-normal "
+        "What is lost: bursts (arrivals are Poisson), joint lengths (prompts and answers are drawn independently, "
+        "log-normal "
         "with the plan's mean, deviation and ends), and the spread of prefixes (every request shares one of mean "
         "length, so that the share of cached tokens is the plan's on average).",
     )

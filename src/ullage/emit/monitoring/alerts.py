@@ -79,8 +79,7 @@ def _memory(pool: EmitPool, metrics: EngineMetrics) -> Made:
         expr=full + taken,
         lasts="5m",
         severity="page",
-        summary=f"{pool.name}: the KV cache holds more than the load that was approved or planned, or requests are "
-        "preempted",
+        summary=f"{pool.name}: the KV cache holds more than the approved or planned load, or requests are preempted",
         action="Lower max sequences or the longest context, or add replicas; then plan again with the engine's log.",
         why=f"the larger of 1 - memory.headroom_bytes / memory.kv_cache_bytes = {approved:.4g}, what is approved, and "
         f"{pool.number('score.kv_peak_fraction').why}",
@@ -96,9 +95,9 @@ def _queue(pool: EmitPool, metrics: EngineMetrics) -> Made:
         expr=f"sum({metrics.waiting}) / count({metrics.running}) >= {literal(pool.real(told.name))}",
         lasts=seconds(max(60.0, pool.real("limit.retry_after_s"))),
         severity="page",
-        summary=f"{pool.name}: so many requests wait that senders must slow down, and the next are refused",
-        action="Shed at the gateway in the plan's order, and see that the retry budget holds.",
-        why=f"for a minute at least, and as long as a full queue takes to work off (limit.retry_after_s): {told.why}",
+        summary=f"{pool.name}: the queue is full: clients must slow down, and the next requests are refused",
+        action="Shed at the gateway in the plan's order, and check that the retry budget is enforced.",
+        why=f"for a minute at least, and as long as a full queue takes to drain (limit.retry_after_s): {told.why}",
     )
 
 
@@ -113,8 +112,8 @@ def _idle(pool: EmitPool) -> Made:
         expr=f"{used} / {held} < {literal(share)}",
         lasts="1h",
         severity="ticket",
-        summary=f"{pool.name}: the fleet does less than half of the work that it was planned for",
-        action="Plan again with the traffic of this week; let the fleet follow demand, or give devices back.",
+        summary=f"{pool.name}: the fleet does less than half of the planned work",
+        action="Plan again with the traffic of this week; let the fleet follow demand, or release devices.",
         why=f"half of {pool.number('utilisation.mean_fraction').why}; a replica carries limit.pool_rate_rps / "
         "fleet.replicas",
     )
@@ -139,7 +138,7 @@ def _warm_up(pool: EmitPool) -> Made:
         lasts="1m",
         severity="page",
         summary=f"{pool.name}: a replica has been starting for longer than 99 of 100 cold starts take",
-        action="Look at its phase: node, image, weights, compile. The burst budget counts on the planned start.",
+        action="Check its phase: node, image, weights, compile. The burst budget relies on the planned start-up time.",
         why=pool.number("ready.cold_p99_s").why,
     )
 
@@ -147,7 +146,7 @@ def _warm_up(pool: EmitPool) -> Made:
 def _cache(pool: EmitPool, metrics: EngineMetrics) -> Made:
     planned = pool.real(PLANNED_HITS)
     if planned <= 0.0:
-        return LeftOut(alert="UllageCacheHitsFell", reason="the plan counts on no cached prompt tokens")
+        return LeftOut(alert="UllageCacheHitsFell", reason="the plan assumes no cached prompt tokens")
     least = planned * (1.0 - pool.real("headroom.cache_fraction"))
     return AlertRule(
         alert="UllageCacheHitsFell",
@@ -155,8 +154,8 @@ def _cache(pool: EmitPool, metrics: EngineMetrics) -> Made:
         expr=f"sum(rate({metrics.hits}[30m])) / sum(rate({metrics.lookups}[30m])) < {literal(least)}",
         lasts="30m",
         severity="ticket",
-        summary=f"{pool.name}: the prefix cache finds less than the plan counts on",
-        action="Look at routing (does a session come back to its replica?) and at prompts; then drill cache-miss.",
+        summary=f"{pool.name}: the prefix cache hit rate is below the plan's",
+        action="Check routing (does a session return to its replica?) and prompts; then drill cache-miss.",
         why=f"{pool.number(PLANNED_HITS).why}; less {pool.number('headroom.cache_fraction').why}",
     )
 
@@ -173,7 +172,7 @@ def _quota(pool: EmitPool) -> Made:
     if quotas:
         devices = sum(float(each.value) for each in regions or quotas)
         expr = f"{used} / {literal(devices)} > {literal(_QUOTA_SHARE)}"
-        why = f"of {devices:g} devices in all: " + ", ".join(each.why for each in regions or quotas)
+        why = f"of {devices:g} devices in total: " + ", ".join(each.why for each in regions or quotas)
     else:
         asked = f"namespace={json.dumps(pool.need('namespace'))}, resource={json.dumps(f'requests.{resource}')}"
         planned = sum(
@@ -187,7 +186,7 @@ def _quota(pool: EmitPool) -> Made:
             f"> {literal(_QUOTA_SHARE)}"
         )
         why = (
-            "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota stands in, "
+            "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota is used, "
             f"unless it is the {planned:g} devices of the plan itself, which the planned fleet uses whole"
         )
     return AlertRule(
@@ -197,7 +196,7 @@ def _quota(pool: EmitPool) -> Made:
         lasts="15m",
         severity="ticket",
         summary=f"{pool.name}: more than 80 % of the quota for its devices is in use",
-        action="Ask for more now: the plan's lead time is that of the answer. Reserves beyond the quota do not start.",
+        action="Request more now: the plan's lead time applies. Reserves beyond the quota cannot start.",
         why=why,
     )
 
@@ -216,7 +215,7 @@ def _slo_burn(pool: EmitPool, metrics: EngineMetrics) -> Iterator[Made]:
             yield LeftOut(alert=f"UllageSloBurn for {metric} of {limit_s:g} s", reason=reason)
             continue
         budget = 1.0 - percent / 100.0
-        several = " (the loosest of its classes, which engines do not tell apart)" if len(pool.classes) > 1 else ""
+        several = " (the loosest of its classes, which engines do not separate)" if len(pool.classes) > 1 else ""
         for factor, long, short, severity in _BURNS:
             # A loose percentile has no budget that burns so fast: then it is half of the requests that should be good.
             burnt = min(factor * budget, (1.0 + budget) / 2.0)
@@ -263,7 +262,7 @@ def _shortfall(pool: EmitPool, metrics: EngineMetrics) -> Made:
         expr=f"{arrives} > count({metrics.running}) * {literal(each_rps)}",
         lasts="5m",
         severity="page",
-        summary=f"{pool.name}: more arrives than the replicas that run carry within their SLOs",
+        summary=f"{pool.name}: more load arrives than the running replicas carry within their SLOs",
         action="Scale out to the planned fleet; beyond it shed in the plan's order, and plan again with today's "
         "traffic.",
         why=f"limit.pool_rate_rps / fleet.replicas a replica: {pool.number('limit.pool_rate_rps').why}",

@@ -15,8 +15,7 @@ _WINDOW = "30d"
 
 def openslo_files(plan: EmitPlan) -> list[EmittedFile]:
     head = plan.head(
-        "openslo/v1. Engines do not tell classes apart: of classes that share a pool the loosest limit stands here, "
-        "so that "
+        "openslo/v1. Engines do not separate classes: of classes that share a pool the loosest limit is used, so "
         "what violates it violates every class's. A metric that the engine has no histogram of is left out."
     )
     return [EmittedFile(name=f"{pool.name}.openslo.yaml", text=yaml_text(head, *objects(pool))) for pool in plan.pools]

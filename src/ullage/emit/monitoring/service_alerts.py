@@ -19,14 +19,13 @@ RECONCILED = "ullage_reconciled_timestamp_seconds"
 def service_recorded(plan: EmitPlan) -> Iterator[RecordingRule]:
     """The dates of the plan as series, so that alerts can count from them."""
     made = _midnight(plan.plan.as_of)
-    yield RecordingRule(record=MADE, expr=f"vector({made})", why=f"the plan is of {plan.plan.as_of}")
+    yield RecordingRule(record=MADE, expr=f"vector({made})", why=f"the plan was made on {plan.plan.as_of}")
     if plan.plan.expiries:
         first = plan.plan.expiries[0]
         yield RecordingRule(
             record=EXPIRES,
             expr=f"vector({_midnight(first.last_day + datetime.timedelta(days=1))})",
-            why=f"{first.assumption} may be relied on until {first.last_day}; the first of {len(plan.plan.expiries)} "
-            "to end",
+            why=f"{first.assumption} is valid until {first.last_day}; the first of {len(plan.plan.expiries)} to end",
             labels={"assumption": first.assumption},
         )
 
@@ -45,7 +44,7 @@ def _cost(plan: EmitPlan) -> Made:
     pools = plan.pools
     first = pools[0]
     if first.find("bill.per_success_usd") is None or any(each.find("answer.devices_usd") is None for each in pools):
-        return LeftOut(alert="UllageCostPerSuccessDrift", reason="the plan has no bill of its devices")
+        return LeftOut(alert="UllageCostPerSuccessDrift", reason="the plan has no bill for its devices")
     devices_usd = sum(each.real("answer.devices_usd") for each in pools)
     planned_usd = first.real("bill.per_success_usd") * devices_usd / first.real("bill.total_usd")
     spent = " + ".join(
@@ -63,7 +62,7 @@ def _cost(plan: EmitPlan) -> Made:
         action="Quote the cost with its volume; reconcile the bill, and plan again with this month's traffic.",
         why=f"a quarter above the devices' part of {first.number('bill.per_success_usd').why}. Requests that ended "
         "count "
-        "here whether they met their SLOs or not, so that the true cost is higher",
+        "here whether they met their SLOs or not, so the true cost is higher",
     )
 
 
@@ -98,8 +97,8 @@ def _expired(plan: EmitPlan) -> Made:
         lasts="1h",
         severity="ticket",
         summary="an assumption of the plan is past its maximum age: {{ $labels.assumption }}",
-        action="Read it again at its source, and plan again.",
-        why="the first of the plan's assumptions to end",
+        action="Look it up again at its source, and plan again.",
+        why="the first of the plan's assumptions to expire",
     )
 
 

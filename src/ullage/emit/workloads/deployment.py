@@ -20,10 +20,10 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         raise InputError(
             field="target",
             value="deployment",
-            problem=f"a replica of {pool.pool} stands on {len(pool.parts)} nodes, and a Deployment's pod on one",
+            problem=f"a replica of {pool.pool} spans {len(pool.parts)} nodes, but a Deployment's pod runs on one",
             fix="Take target leaderworkerset.",
         )
-    scaled = ["replicas is left to the autoscaler that was emitted beside this file."] if pool.is_autoscaled else []
+    scaled = ["replicas is left to the autoscaler emitted with this file."] if pool.is_autoscaled else []
     head = plan.head(
         "apps/v1, for Kubernetes 1.30 and later. Apply it by itself, or lay it over your own: kubectl apply "
         "--server-side, "

@@ -30,7 +30,7 @@ def _files(plan: EmitPlan, engine: str, start: str) -> list[EmittedFile]:
         raise InputError(
             field="target",
             value=engine,
-            problem=f"no pool of the plan runs it, only {planned}: its memory and step times are that engine's",
+            problem=f"no pool of the plan runs it, only {planned}: memory and step times are that engine's",
             fix=f"Take target {planned}, or plan with pool.engine: {engine}.",
         )
     return [_file(plan, pool, start.replace("MODEL", str(pool.need("model")))) for pool in mine]

@@ -25,7 +25,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         raise InputError(
             field="target",
             value="knative",
-            problem=f"a replica of {pool.pool} stands on {len(pool.parts)} nodes, and a revision's pod on one",
+            problem=f"a replica of {pool.pool} spans {len(pool.parts)} nodes, but a revision's pod runs on one",
             fix="Take target leaderworkerset.",
         )
     head = plan.head(

@@ -23,7 +23,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         raise InputError(
             field="target",
             value="kserve",
-            problem=f"a replica of {pool.pool} stands on {len(pool.parts)} nodes, and this predictor's pod on one",
+            problem=f"a replica of {pool.pool} spans {len(pool.parts)} nodes, but this predictor's pod runs on one",
             fix="Take target kserve-llm or leaderworkerset.",
         )
     head = plan.head(

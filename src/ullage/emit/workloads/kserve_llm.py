@@ -26,7 +26,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         raise InputError(
             field="target",
             value="kserve-llm",
-            problem=f"{pool.pool} runs {pool.choice.engine}, and an LLMInferenceService starts vLLM",
+            problem=f"{pool.pool} runs {pool.choice.engine}, but an LLMInferenceService starts vLLM",
             fix="Take target kserve, leaderworkerset or deployment.",
         )
     head = plan.head(
@@ -36,7 +36,7 @@ def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
         "them.",
         "KServe 0.20 refuses every pace of KEDA in this kind (its rule wants an empty metricType, which its list of "
         "values "
-        "has not), so that the plain autoscaler stands here, which has no fallback.",
+        "has not), so the plain autoscaler is used, which has no fallback.",
         *scale_rule(pool).lost,
         *engine_command(pool).cannot,
     )

@@ -16,13 +16,11 @@ def leaderworkerset_files(plan: EmitPlan) -> list[EmittedFile]:
 
 
 def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
-    scaled = ["replicas is left to the autoscaler that was emitted beside this file."] if pool.is_autoscaled else []
+    scaled = ["replicas is left to the autoscaler emitted with this file."] if pool.is_autoscaled else []
     head = plan.head(
-        "leaderworkerset.x-k8s.io/v1. One group of pods is one replica; a pod that is lost ends its group, which "
-        "starts "
-        "anew as a whole.",
+        "leaderworkerset.x-k8s.io/v1. One group of pods is one replica; losing a pod restarts its whole group.",
         *(
-            ["Leader and workers are started alike: give emit.workloads args what your engine needs to find its peers."]
+            ["Leader and workers start alike: give emit.workloads args what your engine needs to find its peers."]
             if len(pool.parts) > 1
             else []
         ),
@@ -43,7 +41,7 @@ def leaderworkerset(pool: EmitPool) -> dict[str, Any]:
         )
     labels = {**pool.settings.labels, **pool.need("selector")}
     size = Reasoned(
-        value=len(pool.parts), why=f"nodes of {pool.node_devices} devices that {pool.devices} devices stand on"
+        value=len(pool.parts), why=f"nodes of {pool.node_devices} devices that {pool.devices} devices run on"
     )
     template = {"metadata": {"labels": labels}, "spec": pod_spec(pool, leader, template_hash=False)}
     worker = workers[0] if workers else leader

@@ -33,7 +33,7 @@ class AdaptersSection(Section):
         tuple[str, ...],
         Field(max_length=len(TARGETS)),
         Key(
-            means="What they are beside: attention, feed-forward, experts.",
+            means="What they adapt: attention, feed-forward, experts.",
             default="attention and feed-forward",
             moves="memory.adapters_bytes",
         ),

@@ -18,8 +18,8 @@ from ullage.units import DURATION
 SuccessName = Literal["slo", "deadline", "answer"]
 
 # A tenant that says nothing of itself counts like every other, and may take the whole pool where the others leave it.
-WEIGHT = ours("tenant.weight", 1.0, "ratio", "tenants count alike", decision=True)
-MOST = ours("tenant.most", 1.0, "fraction", "a tenant may take what the others leave", decision=True)
+WEIGHT = ours("tenant.weight", 1.0, "ratio", "tenants have equal weight", decision=True)
+MOST = ours("tenant.most", 1.0, "fraction", "a tenant may use what the others leave", decision=True)
 _RETRIES = "retry.overload_limited_ratio"
 
 
@@ -39,17 +39,17 @@ class RetrySection(Section):
     growth: Annotated[
         Ratio | None,
         Range(least=0.1, most=100.0),
-        Key(means="Each further wait is so many times as long.", default=defaults.GROWTH, moves=_RETRIES),
+        Key(means="The factor by which each further wait grows.", default=defaults.GROWTH, moves=_RETRIES),
     ] = None
     jitter: Annotated[
         ShareOrNone | None,
-        Key(means="Up to this share of the wait is added by chance.", default=defaults.JITTER, moves=_RETRIES),
+        Key(means="Random jitter, up to this share of the wait.", default=defaults.JITTER, moves=_RETRIES),
     ] = None
     retry_budget: Annotated[
         ShareOrNone | None,
         Field(alias="budget"),
         Key(
-            means="The most retries a gateway lets through, of requests.",
+            means="The most retries a gateway admits, as a share of requests.",
             default=defaults.RETRY_BUDGET,
             moves="retry.budget_fraction",
         ),
@@ -60,14 +60,14 @@ class TenantSection(Section):
     """One of those who share the pools."""
 
     name: Annotated[Name, Key(means="As the gateway calls it.", still="It is a label in the names of its limits.")]
-    share: Annotated[Share, Key(means="The part of the traffic that it sends.", moves="limit.tenant.*.granted_rps")]
+    share: Annotated[Share, Key(means="Its share of the traffic.", moves="limit.tenant.*.granted_rps")]
     weight: Annotated[
         Ratio | None,
-        Key(means="What it is entitled to, against the others.", default=WEIGHT, moves="limit.tenant.*.rate_rps"),
+        Key(means="Its weight against the others.", default=WEIGHT, moves="limit.tenant.*.rate_rps"),
     ] = None
     most: Annotated[
         Share | None,
-        Key(means="The largest part of a pool that it may take.", default=MOST, moves="limit.tenant.*.granted_rps"),
+        Key(means="The largest share of a pool it may use.", default=MOST, moves="limit.tenant.*.granted_rps"),
     ] = None
 
 
@@ -78,7 +78,7 @@ class AdmissionSection(Section):
         Duration | None,
         Range(least=0.001, most=30 * DAY_S, dimension=DURATION),
         Key(
-            means="After so long clients give up, where a class has no deadline of its own.",
+            means="When clients give up, if a class has no deadline of its own.",
             default=defaults.DEADLINE,
             moves="limit.*.latest_start_s",
         ),
@@ -97,7 +97,7 @@ class AdmissionSection(Section):
         Ratio | None,
         Range(least=1.01, most=10.0),
         Key(
-            means="The load that limits must stand up to, in what replicas can do.",
+            means="The load that limits must withstand, as a multiple of capacity.",
             default=defaults.OVERLOAD,
             moves="retry.overload_bare_ratio",
         ),
@@ -106,7 +106,7 @@ class AdmissionSection(Section):
         Duration | None,
         Range(least=1.0, most=6 * HOUR_S, dimension=DURATION),
         Key(
-            means="How soon after a burst all must be well again.",
+            means="How soon after a burst SLOs must be met again.",
             default=defaults.RECOVERY,
             moves="retry.recovers_bare_rps",
         ),
@@ -139,7 +139,7 @@ class AdmissionSection(Section):
     backpressure: Annotated[
         Share | None,
         Key(
-            means="At this share of the queue's bound senders are told to slow down.",
+            means="The share of the queue bound at which senders are told to slow down.",
             default=defaults.BACKPRESSURE,
             moves="limit.backpressure_requests",
         ),

@@ -13,7 +13,9 @@ from ullage.units import DURATION
 
 _Age = Annotated[Duration, Range(least=DAY_S, most=20 * YEAR_S, dimension=DURATION)]
 
-TRACE_AGE = ours("ages.trace", 30 * DAY_S, "s", "a trace says the level of its weeks, and a plan is for the next month")
+TRACE_AGE = ours(
+    "ages.trace", 30 * DAY_S, "s", "a trace shows the level of its weeks, and a plan is for the next month"
+)
 RATE_AGE = ours(
     "ages.rates",
     90 * DAY_S,
@@ -24,7 +26,7 @@ LENGTH_AGE = ours("ages.lengths", 90 * DAY_S, "s", "prompts change with models a
 TEST_AGE = ours(
     "ages.load_tests", 90 * DAY_S, "s", "engines drift by a fifth a year: in a quarter by half of a calibration's band"
 )
-STATEMENT_AGE = ours("ages.statements", YEAR_S, "s", "what nobody has looked at for a year is not known")
+STATEMENT_AGE = ours("ages.statements", YEAR_S, "s", "values not checked for a year are unreliable")
 
 _LISTED = "It weakens the evidence of what is older, and every list of assumptions says so; no figure moves."
 

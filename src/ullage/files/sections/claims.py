@@ -24,7 +24,7 @@ class CostClaimSection(Section):
         Usd, Key(means="What one success is claimed to cost, such as 0.004 USD.", moves="check.partial-cost")
     ]
     dated: Annotated[
-        datetime.date | None, Key(means="Of which day its prices are.", default=_NOT_STATED, moves=_LABELLED)
+        datetime.date | None, Key(means="The date of its prices.", default=_NOT_STATED, moves=_LABELLED)
     ] = None
     region: Annotated[str, Key(means="Where.", default=_NOT_STATED, moves=_LABELLED)] = ""
     model: Annotated[str, Key(means="For which model.", default=_NOT_STATED, moves=_LABELLED)] = ""
@@ -40,12 +40,12 @@ class ClaimsSection(Section):
     ] = None
     replicas: Annotated[
         Count | None,
-        Key(means="Steady replicas that somebody would buy.", default=_NOT_STATED, moves="check.average-length"),
+        Key(means="Steady replicas claimed to be enough.", default=_NOT_STATED, moves="check.average-length"),
     ] = None
     capacity: Annotated[
         RequestRate | None,
         Key(
-            means="Requests a second that a replica is claimed to take.",
+            means="Requests per second that a replica is claimed to carry.",
             default=_NOT_STATED,
             moves="check.maximum-throughput",
         ),
@@ -60,7 +60,7 @@ class ClaimsSection(Section):
     ] = None
     scale_up: Annotated[
         StartTime | None,
-        Key(means="How soon a replica is claimed to serve.", default=_NOT_STATED, moves="check.instant-scaling"),
+        Key(means="How soon a replica is claimed to be ready.", default=_NOT_STATED, moves="check.instant-scaling"),
     ] = None
     least_replicas: Annotated[
         Count | None,

@@ -47,7 +47,7 @@ def shape_of(
     for name in told:
         value = getattr(section, name)
         if value is not None:
-            problem = "is given beside a trace, which says it too"
+            problem = "conflicts with a trace, which sets it too"
             raise InputError(field=f"{field}.{name}", value=value, problem=problem, fix="Leave out one of the two.")
     found = StatedShape(
         model=model,
@@ -151,7 +151,7 @@ def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[f
             raise InputError(
                 field=f"workload.classes.{section.name}.{side}.{name}",
                 value=tokens,
-                problem="states one percentile a second time",
+                problem="states the same percentile twice",
                 fix="Keep one of them: median is p50.",
             )
         found[fraction] = provenance.says(f"{section.name}.{side}_p{percentile.group(1)}", tokens, "tokens")

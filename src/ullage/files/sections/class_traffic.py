@@ -11,7 +11,7 @@ CANCELLED_AFTER = ours(
     "outcomes.cancelled_after",
     0.5,
     "fraction",
-    "clients that leave do so at any time alike: half of the answer, on average",
+    "clients cancel at any time with equal chance: half of the answer, on average",
 )
 TURNS = ours("users.turns", 4, "turns", "a conversation of the built-in profile")
 HOURS = ours("users.hours", 8, "h", "a working day")
@@ -36,19 +36,19 @@ class OutcomesSection(Section):
     failed: Annotated[
         ShareOrNone | None,
         Key(
-            means="The share that fails after its work was done, to no use.",
+            means="The share that fails after its work was done.",
             default="what the log shows, or none",
             moves=_SUCCESS,
         ),
     ] = None
     cancelled: Annotated[
         ShareOrNone | None,
-        Key(means="The share that clients give up.", default="what the log shows, or none", moves=_SUCCESS),
+        Key(means="The share that clients cancel.", default="what the log shows, or none", moves=_SUCCESS),
     ] = None
     cancelled_after: Annotated[
         Share | None,
         Key(
-            means="The part of the answer that is written when clients give up.",
+            means="The share of the answer written when clients cancel.",
             default=CANCELLED_AFTER,
             moves="demand.*.output_p50",
         ),
@@ -56,7 +56,7 @@ class OutcomesSection(Section):
     aborts: Annotated[
         bool,
         Key(
-            means="Whether engine and proxy stop a request that its client gave up; if not, the rest is written too.",
+            means="Whether engine and proxy stop a cancelled request; if not, the rest is written too.",
             moves="demand.*.output_p50",
         ),
     ] = True
@@ -68,7 +68,7 @@ class UsersSection(Section):
     concurrent: Annotated[
         Number | None,
         Range(least=1e-3, most=1e10),
-        Key(means="Users at work at once, in the busiest hour.", default="seats x active", moves=_PER_CLASS),
+        Key(means="Concurrent users in the busiest hour.", default="seats x active", moves=_PER_CLASS),
     ] = None
     seats: Annotated[
         Number | None,
@@ -77,7 +77,7 @@ class UsersSection(Section):
     ] = None
     active: Annotated[
         Share | None,
-        Key(means="The share of seats at work at once, in the busiest hour.", default=ACTIVE, moves=_PER_CLASS),
+        Key(means="The share of seats active at once, in the busiest hour.", default=ACTIVE, moves=_PER_CLASS),
     ] = None
     think_time: Annotated[
         Duration, Key(means="From an answer to the same user's next request, on average.", moves=_PER_CLASS)

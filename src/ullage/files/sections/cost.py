@@ -51,19 +51,21 @@ _JUDGED, _BOUGHT, _TASK = "bill.evaluation*_usd", "bill.external_usd", "bill.*.p
 class EvaluationSection(Section):
     """How answers are judged."""
 
-    share: Annotated[ShareOrNone, Key(means="Share of requests whose answer is judged.", moves=_JUDGED)]
+    share: Annotated[ShareOrNone, Key(means="Share of requests whose answer is evaluated.", moves=_JUDGED)]
     suites_per_month: Annotated[Number, Key(means="Releases a month that run the whole suite.", moves=_JUDGED)] = 0.0
-    items_per_suite: Annotated[Number, Key(means="Answers that a suite judges.", moves=_JUDGED)] = 0.0
+    items_per_suite: Annotated[Number, Key(means="Answers per suite.", moves=_JUDGED)] = 0.0
     provider: Annotated[
-        str, Key(means="Who sells the judging model's tokens.", default="whoever sells them", moves=_JUDGED)
+        str, Key(means="Who sells the evaluating model's tokens.", default="any provider", moves=_JUDGED)
     ] = ""
-    model: Annotated[str, Key(means="The judging model.", default="the price of one `evaluation`", moves=_JUDGED)] = ""
+    model: Annotated[
+        str, Key(means="The evaluating model.", default="the price of one `evaluation`", moves=_JUDGED)
+    ] = ""
     prompt_tokens: Annotated[
-        Tokens | None, Key(means="Tokens that a judgement reads.", default=_NOT_PRICED, moves=_JUDGED)
+        Tokens | None, Key(means="Prompt tokens of an evaluation.", default=_NOT_PRICED, moves=_JUDGED)
     ] = None
-    output_tokens: Annotated[Tokens | None, Key(means="Tokens that it writes.", default=_NOT_PRICED, moves=_JUDGED)] = (
-        None
-    )
+    output_tokens: Annotated[
+        Tokens | None, Key(means="Output tokens of an evaluation.", default=_NOT_PRICED, moves=_JUDGED)
+    ] = None
 
 
 class EngineeringSection(Section):
@@ -84,7 +86,7 @@ class EngineeringSection(Section):
 class BoughtSection(Section):
     """Requests that a provider serves, by the token: a class of its own, which no pool is planned for."""
 
-    name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
+    name: Annotated[Name, Key(means="Its name in figures.", still="It is a label in their names.")]
     provider: Annotated[
         str, Field(min_length=1), Key(means="Who sells the tokens, as in the price book.", moves=_BOUGHT)
     ]
@@ -113,18 +115,18 @@ class AgainstSection(Section):
     classes: Annotated[Names, Key(means="Classes that may go there.", default="all", still=_COMPARED)] = ()
     success: Annotated[
         Share | None,
-        Key(means="Share of its answers that do the task.", default="as many as of the own ones", still=_COMPARED),
+        Key(means="Share of its answers that complete the task.", default="the same as hosted", still=_COMPARED),
     ] = None
     own_success: Annotated[
         Share | None,
         Key(
-            means="Share of own answers in time that do the task.",
+            means="Share of hosted answers in time that complete the task.",
             default="that of the class's own task in cost.tasks, else all",
             still=_COMPARED,
         ),
     ] = None
     request_fee: Annotated[
-        MoneyText | None, Key(means="Paid for each request beside its tokens.", default="nothing", still=_COMPARED)
+        MoneyText | None, Key(means="Fee per request, in addition to tokens.", default="nothing", still=_COMPARED)
     ] = None
     request_limit: Annotated[
         RequestRate | None, Key(means="Requests that the account may send.", default="no limit", still=_COMPARED)
@@ -138,7 +140,7 @@ class AgainstSection(Section):
 class TaskSection(Section):
     """What a user asks for, where it takes more than one request."""
 
-    name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
+    name: Annotated[Name, Key(means="Its name in figures.", still="It is a label in their names.")]
     requests: Annotated[dict[str, Number], Key(means="Requests of each class that a task makes.", moves=_TASK)]
     tools: Annotated[
         dict[str, Number],
@@ -157,9 +159,7 @@ class TaskSection(Section):
         Field(default_factory=dict),
         Key(means="Requests of each class in the second attempt.", default="none", moves=_TASK),
     ]
-    success: Annotated[
-        Share, Key(means="Share of tasks that end as the user wanted.", moves="bill.*.per_successful_task_usd")
-    ]
+    success: Annotated[Share, Key(means="Share of tasks that succeed.", moves="bill.*.per_successful_task_usd")]
 
 
 class CostSection(Section):
@@ -373,7 +373,7 @@ def _fee_usd(section: AgainstSection, where: str) -> float | None:
             field=f"{where}.request_fee",
             value=str(section.request_fee),
             problem="is not in USD",
-            fix="Give what a request comes to in USD.",
+            fix="Give the price of a request in USD.",
         )
     return None if section.request_fee is None else float(section.request_fee.amount)
 

@@ -45,7 +45,7 @@ class PrefillSection(Section):
     instance: Annotated[
         str | None,
         Key(
-            means="The machine they stand on, by name.",
+            means="The machine they run on, by name.",
             default="the pool's own on the same device, else the one that needs the fewest devices",
             moves="packing.*",
         ),
@@ -58,7 +58,7 @@ class DisaggregatedSection(Section):
     transfer: Annotated[
         Bandwidth,
         Key(
-            means="What one replica can send to another of a prompt's KV, such as 50GB/s; it decides TTFT.",
+            means="KV transfer bandwidth between two replicas, such as 50GB/s; it decides TTFT.",
             moves="disaggregated.*_prefill_s",
         ),
     ]
@@ -75,7 +75,7 @@ class DisaggregatedSection(Section):
         ShareOrNone | None,
         Range(least=0.01, most=0.9, dimension=FRACTION),
         Key(
-            means="Of each limit on TTFT, what is kept for waiting at the decode side.",
+            means="The share of each TTFT limit kept for waiting at the decode side.",
             default=DECODE_SHARE,
             moves="disaggregated.*_prefill_s",
         ),

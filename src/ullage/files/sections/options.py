@@ -101,7 +101,7 @@ class OptionsSection(Section):
     transfer: Annotated[
         Bandwidth | None,
         Key(
-            means="What one replica can send to another of a prompt's KV, where prefill and decode are tried apart.",
+            means="KV transfer bandwidth between two replicas, for disaggregated candidates.",
             default=TRANSFER,
             moves="options.transfer_s",
         ),

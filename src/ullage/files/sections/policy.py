@@ -25,7 +25,7 @@ SHORTFALL = ours(
     "policy.shortfall",
     0.05,
     "fraction",
-    "one month in twenty has an hour that needs more than is there; a rarer one is bought where its price is known",
+    "one month in twenty has an hour above capacity; a lower risk is worth buying where its price is known",
     decision=True,
 )
 ZONES = ours("policy.zones", 1, "zones", "a second zone is a decision with a price", decision=True)
@@ -34,7 +34,7 @@ RECONCILE_EVERY = ours(
 )
 
 _RATE, _MORE = "demand.*.planning_rate", "reserve.utilisation_replicas"
-_UNCAPPED = "no cap: the SLOs alone say how full"
+_UNCAPPED = "no cap: the SLOs alone decide"
 _Cap = Annotated[Share, Range(least=0.01, most=1.0, dimension=FRACTION)]
 
 
@@ -47,7 +47,7 @@ class UtilisationSection(Section):
     ] = None
     busiest_hour: Annotated[
         _Cap | None,
-        Key(means="In the busiest hour at even odds.", default=_UNCAPPED, moves=_MORE),
+        Key(means="In the median busiest hour.", default=_UNCAPPED, moves=_MORE),
     ] = None
     planned: Annotated[
         _Cap | None,
@@ -75,15 +75,16 @@ class PolicySection(Section):
         Share | None,
         Range(least=0.001, most=0.5, dimension=FRACTION),
         Key(
-            means="The chance to take that the busiest hour violates an SLO for lack of replicas: the one number that "
-            "sizes every fleet.",
+            means="The risk accepted that the busiest hour violates an SLO for lack of replicas: the one number that "
+            "sizes every "
+            "fleet.",
             default=SHORTFALL,
             moves=_RATE,
         ),
     ] = None
     margin: Annotated[
         ShareOrNone | None,
-        Key(means="Of its rate, kept free in every pool.", default=NO_POLICY, moves="point.operating_rps"),
+        Key(means="Share of its rate kept free in every pool.", default=NO_POLICY, moves="point.operating_rps"),
     ] = None
     zones: Annotated[
         Count | None,
@@ -91,15 +92,17 @@ class PolicySection(Section):
         Key(means="Zones to spread over.", default=ZONES, moves="placement.zone-1.replicas"),
     ] = None
     utilisation: Annotated[
-        UtilisationSection, Key(means="How full the fleet may be, by state, as a share of what it carries in its SLOs.")
+        UtilisationSection,
+        Key(means="How full the fleet may be, by state, as a share of what it carries within its SLOs."),
     ] = UtilisationSection()
     reconcile_every: Annotated[
         Duration | None,
         Range(least=HOUR_S, most=5 * YEAR_S, dimension=DURATION),
         Key(
-            means="When to look again.",
+            means="When to reconcile.",
             default=RECONCILE_EVERY,
-            still="It is printed as the day of the next look; ullage reconcile compares it with the one it derives.",
+            still="It is printed as the day of the next reconciliation; ullage reconcile compares it with the one it "
+            "derives.",
         ),
     ] = None
 

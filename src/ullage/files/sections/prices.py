@@ -77,7 +77,7 @@ class ExchangeSection(Section):
 
     rate: Annotated[Ratio, Key(means="How many USD one unit of the currency is.", moves=_COMPUTE)]
     dated: Annotated[datetime.date, Key(means="The day of the rate.", still=_DATES)]
-    source: Annotated[str, Field(min_length=1), Key(means="Whose rate it is.", still=_NAMES_SOURCE)] = USERS_RATE
+    source: Annotated[str, Field(min_length=1), Key(means="The source of the rate.", still=_NAMES_SOURCE)] = USERS_RATE
 
 
 class OwnPriceSection(Section):
@@ -87,7 +87,7 @@ class OwnPriceSection(Section):
         datetime.date | None, Key(means="The day of the price.", default="the date of the file", still=_DATES)
     ] = None
     source: Annotated[
-        str | None, Key(means="Who says it, such as a contract.", default="this file", still=_NAMES_SOURCE)
+        str | None, Key(means="Its source, such as a contract.", default="this file", still=_NAMES_SOURCE)
     ] = None
 
 
@@ -101,7 +101,7 @@ class OwnDeviceSection(OwnPriceSection):
     purchase: Annotated[str, Key(means="on-demand, 1y-no-upfront, spot, ...", moves=_COMPUTE)] = (
         Purchase.ON_DEMAND.value
     )
-    region: Annotated[str, Key(means="Where it stands.", default="anywhere", moves=_COMPUTE)] = ""
+    region: Annotated[str, Key(means="Its region.", default="anywhere", moves=_COMPUTE)] = ""
     zone: Annotated[
         str,
         Key(
@@ -115,14 +115,14 @@ class OwnDeviceSection(OwnPriceSection):
         Key(
             means="The machine that is sold, by name.",
             default="not named",
-            still="It is a label: two prices of one device are told apart by it.",
+            still="It is a label that distinguishes two prices of one device.",
         ),
     ] = ""
     upfront: Annotated[MoneyText | None, Key(means="Paid once for the term.", default="nothing", moves=_COMPUTE)] = None
     interruptions_per_hour: Annotated[
         Number | None,
         Range(least=0.0, most=3600.0),
-        Key(means="Of spot: how often it is taken.", default="not known: spot loses no time", moves=_COMPUTE),
+        Key(means="Spot only: how often it is interrupted.", default="not known: spot loses no time", moves=_COMPUTE),
     ] = None
 
 
@@ -132,8 +132,8 @@ class OwnMachineSection(OwnPriceSection):
     device: Annotated[str, Key(means=_CATALOGUE, moves=_COMPUTE)]
     devices: Annotated[Count, Key(means="Devices in the machine.", moves=_COMPUTE)]
     capex: Annotated[MoneyText, Key(means="The machine with its share of the fabric, installed.", moves=_COMPUTE)]
-    power: Annotated[PowerText, Key(means="What it draws on average while it serves.", moves=_COMPUTE)]
-    site: Annotated[str, Key(means="Where it stands; a region of the plan.", default="anywhere", moves=_COMPUTE)] = ""
+    power: Annotated[PowerText, Key(means="Mean power while serving.", moves=_COMPUTE)]
+    site: Annotated[str, Key(means="A region of the plan.", default="anywhere", moves=_COMPUTE)] = ""
     life: Annotated[
         Duration | None,
         Range(least=DAY_S, most=50 * YEAR_S, dimension=DURATION),
@@ -141,7 +141,7 @@ class OwnMachineSection(OwnPriceSection):
     ] = None
     residual: Annotated[
         ShareOrNone | None,
-        Key(means="What it is still worth then, of what it cost.", default=_own_default("residual"), moves=_COMPUTE),
+        Key(means="Residual value then, as a share of its cost.", default=_own_default("residual"), moves=_COMPUTE),
     ] = None
     cooling: Annotated[
         Ratio | None,
@@ -162,10 +162,12 @@ class OwnMachineSection(OwnPriceSection):
     ] = None
     upkeep: Annotated[
         ShareOrNone | None,
-        Key(means="Support and spares in a year, of what it cost.", default=_own_default("upkeep"), moves=_COMPUTE),
+        Key(
+            means="Support and spares per year, as a share of its cost.", default=_own_default("upkeep"), moves=_COMPUTE
+        ),
     ] = None
     capital: Annotated[
-        ShareOrNone | None, Key(means="Interest in a year.", default=_own_default("capital"), moves=_COMPUTE)
+        ShareOrNone | None, Key(means="Interest per year.", default=_own_default("capital"), moves=_COMPUTE)
     ] = None
 
 
@@ -176,19 +178,15 @@ class OwnTokensSection(OwnPriceSection):
     model: Annotated[str, Key(means="The model, as the provider calls it.", moves=_EXTERNAL)]
     tier: Annotated[str, Key(means="standard, batch, flex or priority.", moves=_EXTERNAL)] = Tier.STANDARD.value
     region: Annotated[str, Key(means="Where.", default="anywhere", moves=_EXTERNAL)] = ""
-    input: Annotated[PriceText | None, Key(means="Of a token that is read.", default="not priced", moves=_EXTERNAL)] = (
-        None
-    )
-    output: Annotated[
-        PriceText | None, Key(means="Of a token that is written.", default="not priced", moves=_EXTERNAL)
-    ] = None
+    input: Annotated[PriceText | None, Key(means="Per input token.", default="not priced", moves=_EXTERNAL)] = None
+    output: Annotated[PriceText | None, Key(means="Per output token.", default="not priced", moves=_EXTERNAL)] = None
     cached_read: Annotated[
-        PriceText | None, Key(means="Of a token read from the cache.", default="not priced", moves=_EXTERNAL)
+        PriceText | None, Key(means="Per token read from the cache.", default="not priced", moves=_EXTERNAL)
     ] = None
     cache_write: Annotated[
         PriceText | None,
         Key(
-            means="Of a token put into the cache.",
+            means="Per token written to the cache.",
             default="not priced",
             still="No line of the bill counts writes to a provider's cache; the price book shows the price.",
         ),
@@ -221,11 +219,9 @@ class PriceFileSection(Section):
     ]
     dated: Annotated[
         datetime.date | None,
-        Key(means="When it was made, where it does not say.", default=_FILE_SAYS, still=_DATES),
+        Key(means="Its date, if it states none.", default=_FILE_SAYS, still=_DATES),
     ] = None
-    provider: Annotated[
-        str, Key(means="Whose prices they are, where it does not say.", default=_FILE_SAYS, moves=_COMPUTE)
-    ] = ""
+    provider: Annotated[str, Key(means="Its provider, if it states none.", default=_FILE_SAYS, moves=_COMPUTE)] = ""
     on: Annotated[
         datetime.date | None,
         Key(means="Of a history: the day to read it on.", default="its last day", moves=_COMPUTE),
@@ -251,13 +247,13 @@ class AnnouncedSection(Section):
     """A change of list prices that is known to come."""
 
     on: Annotated[datetime.date, Key(means="The first day of the new price.", still=_BUDGET)]
-    times: Annotated[Ratio, Key(means="What list prices of devices are then, over today's: 0.9.", still=_BUDGET)]
+    times: Annotated[Ratio, Key(means="List prices of devices then, relative to today: 0.9.", still=_BUDGET)]
 
 
 class PricesSection(Section):
     """Where prices come from, and how devices are bought."""
 
-    provider: Annotated[Names, Key(means="From whom.", default="whoever's list is cheapest", moves=_COMPUTE)] = ()
+    provider: Annotated[Names, Key(means="From whom.", default="the cheapest list", moves=_COMPUTE)] = ()
     region: Annotated[Names, Key(means="Where.", default="wherever it is cheapest", moves=_COMPUTE)] = ()
     purchase: Annotated[
         Mix | None,
@@ -274,7 +270,7 @@ class PricesSection(Section):
         StartTime | None,
         Range(least=0.0, most=DAY_S, dimension=DURATION),
         Key(
-            means="Paid time lost to an interruption of spot, until it serves again.",
+            means="Paid time lost per spot interruption, until it serves again.",
             default="none",
             moves=_COMPUTE,
         ),
@@ -282,7 +278,7 @@ class PricesSection(Section):
     discount: Annotated[
         dict[str, ShareOrNone],
         Field(default_factory=dict),
-        Key(means="By provider: how much less than the list is paid.", default="none", moves=_COMPUTE),
+        Key(means="Discount on the list price, by provider.", default="none", moves=_COMPUTE),
     ]
     exchange: Annotated[dict[str, ExchangeSection], Field(default_factory=dict), Key(means="By currency, such as EUR.")]
     spot_classes: Annotated[
@@ -293,8 +289,8 @@ class PricesSection(Section):
             still=_BUYING,
         ),
     ] = ()
-    held: Annotated[tuple[HeldSection, ...], Key(means="Commitments that run already.")] = ()
-    announced: Annotated[tuple[AnnouncedSection, ...], Key(means="Changes of list prices to come.")] = ()
+    held: Annotated[tuple[HeldSection, ...], Key(means="Existing commitments.")] = ()
+    announced: Annotated[tuple[AnnouncedSection, ...], Key(means="Announced changes of list prices.")] = ()
     own: Annotated[OwnSection, Field(default_factory=OwnSection)]
     files: tuple[PriceFileSection, ...] = ()
 
@@ -350,7 +346,7 @@ def _held(section: HeldSection, number: int, provenance: Provenance) -> HeldComm
             field=f"prices.held.{number}.price",
             value=str(section.price),
             problem="is not in USD",
-            fix="Give what a device-hour of it comes to in USD.",
+            fix="Give the price of a device-hour in USD.",
         )
     return HeldCommitment(device=device, devices=section.devices, hour=hour, until=section.until)
 
@@ -417,7 +413,7 @@ def _own_device(section: OwnDeviceSection, provenance: Provenance) -> DevicePric
         raise InputError(
             field=f"{where}.upfront",
             value=str(section.upfront),
-            problem=f"stands beside a price {purchase}, which has no term to spread it over",
+            problem=f"is given with a price {purchase}, which has no term to spread it over",
             fix="Give a purchase such as 1y-partial-upfront.",
         )
     hourly = _stated(section.price, "h", price_name(*parts), f"{where}.price", provenance, section)

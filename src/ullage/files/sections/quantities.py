@@ -64,7 +64,7 @@ class Range:
         if value is None or self.least <= value <= self.most:
             return value
         side = "less" if value < self.least else "more"
-        raise PydanticCustomError(OUT_OF_RANGE, "is {side} than can be meant here", {"side": side, "range": str(self)})
+        raise PydanticCustomError(OUT_OF_RANGE, "is {side} than is plausible here", {"side": side, "range": str(self)})
 
     def __str__(self) -> str:
         return f"from {self._written(self.least)} to {self._written(self.most)}"

@@ -58,14 +58,14 @@ class ReliabilitySection(Section):
         Range(least=0.5, most=0.9999999, dimension=FRACTION),
         Key(
             means="The share of time in which enough replicas for the planning rate are up.",
-            default="no such rule: the chance of a shortfall, policy.shortfall, decides",
+            default="no such rule: the shortfall risk, policy.shortfall, decides",
             moves=_FAILURE,
         ),
     ] = None
     survives: Annotated[
         Literal["nothing", "replica", "node", "zone"] | None,
         Key(
-            means="What may be lost at the busiest hour, whatever the odds.",
+            means="What may be lost in the busiest hour, however unlikely.",
             default=failure_defaults.SURVIVES,
             moves=_FAILURE,
         ),
@@ -123,7 +123,7 @@ class RolloutSection(Section):
     surge: Annotated[
         Replicas | None,
         Key(
-            means="Replicas beyond the fleet while versions change: 2 or 25%.",
+            means="Extra replicas during a rollout: 2 or 25%.",
             default="as many as `within` needs",
             moves="reserve.rollout_replicas",
         ),
@@ -131,7 +131,7 @@ class RolloutSection(Section):
     max_unavailable: Annotated[
         Replicas | None,
         Key(
-            means="Replicas that may be missing meanwhile: 2 or 25%.",
+            means="Replicas that may be unavailable during a rollout: 2 or 25%.",
             default="as many as `within` needs, of those that are idle meanwhile",
             moves=_ROLLOUT,
         ),
@@ -161,14 +161,14 @@ class RolloutSection(Section):
     demand: Annotated[
         Share | None,
         Key(
-            means="The most a rollout meets, as a share of the planning rate.",
+            means="The highest load during a rollout, as a share of the planning rate.",
             default="that of the week's quietest hours",
             moves="reserve.rollout_demand_fraction",
         ),
     ] = None
     spare_devices: Annotated[
         CountOrNone | None,
-        Key(means="Devices that are free beside the fleet.", default="they will be bought", moves=_ROLLOUT),
+        Key(means="Free devices outside the fleet.", default="they will be bought", moves=_ROLLOUT),
     ] = None
 
 
@@ -183,7 +183,7 @@ class MaintenanceSection(Section):
     work: Annotated[
         Duration | None,
         Range(least=1.0, most=30 * DAY_S, dimension=DURATION),
-        Key(means="How long it is out, beside drain and start.", default=maintenance_defaults.WORK, moves=_PATCHED),
+        Key(means="How long it is out, without drain and start.", default=maintenance_defaults.WORK, moves=_PATCHED),
     ] = None
     window: Annotated[
         Duration | None,
@@ -207,7 +207,7 @@ class MaintenanceSection(Section):
     demand: Annotated[
         Share | None,
         Key(
-            means="The most a window sees, as a share of the planning rate.",
+            means="The highest load during a window, as a share of the planning rate.",
             default="that of the week's quietest hours",
             moves=_PATCHED,
         ),
@@ -220,7 +220,7 @@ class WarmSection(Section):
     follows: Annotated[
         Literal["demand", "peak"] | None,
         Key(
-            means="Scaled with demand, or held at its planning size; with `scaling.machines: released` it is scaled.",
+            means="Scaled with demand, or kept at its planned size; with `scaling.machines: released` it is scaled.",
             default=warm_defaults.FOLLOWS,
             moves="reserve.warm_replicas",
         ),
@@ -236,7 +236,7 @@ class WarmSection(Section):
     absorbed: Annotated[
         RequestRate | None,
         Key(
-            means="What queues take beyond the planning rate while replicas start.",
+            means="What queues absorb above the planning rate while replicas start.",
             default="nothing",
             moves="reserve.warm_replicas",
         ),
@@ -271,7 +271,7 @@ class ReservesSection(Section):
     counted: Annotated[
         Literal["sum", "overlap"] | None,
         Key(
-            means="Whether overlapping reserves stand in for each other.",
+            means="Whether overlapping reserves cover for each other.",
             default=reserve_defaults.COUNTED,
             moves="reserve.replicas",
         ),

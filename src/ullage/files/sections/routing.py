@@ -13,11 +13,15 @@ from ullage.files.sections.section import Key, Name, Section, ours
 from ullage.workload.demand.routing import Route, RouteKind, RouteStep, Routing
 
 CARRIES_ANSWER = ours(
-    "routing.carries_answer", 0, "", "the next model sees what the first one saw, and not its mistakes", decision=True
+    "routing.carries_answer",
+    0,
+    "",
+    "the next model sees the original prompt, not the first one's mistakes",
+    decision=True,
 )
 _SUCCESS = Key(
     means="How often its model solves a task of the class.",
-    default="not known: the cost of a solved task is not either",
+    default="unknown, and so is the cost of a solved task",
     moves="routing.*.success_blind_fraction",
 )
 
@@ -26,7 +30,7 @@ class ShareSection(Section):
     """One pool of a class that is split."""
 
     pool: Annotated[Name, Key(means="A pool of the plan.", moves="routing.*.planning_rate")]
-    share: Annotated[Share, Key(means="Its part of the class's requests.", moves="routing.*.planning_rate")]
+    share: Annotated[Share, Key(means="Its share of the class's requests.", moves="routing.*.planning_rate")]
     success: Annotated[Share | None, _SUCCESS] = None
 
 
@@ -37,7 +41,7 @@ class AttemptSection(Section):
     goes_on: Annotated[
         Share | None,
         Key(
-            means="The part of its answers after which the next pool is asked; not of the last.",
+            means="The share of its answers after which the next pool is tried; not for the last.",
             default="none, of the last",
             moves="routing.*.attempts_per_task",
         ),
@@ -56,7 +60,7 @@ class RouteSection(Section):
     carries_answer: Annotated[
         bool | None,
         Key(
-            means="Whether the next prompt of an escalation has the answer before it in it.",
+            means="Whether the next prompt of an escalation includes the previous answer.",
             default=CARRIES_ANSWER,
             moves="bill.per_million_input_tokens_usd",
         ),

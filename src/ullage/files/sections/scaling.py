@@ -21,7 +21,8 @@ class ScalingSection(Section):
     machines: Annotated[
         Literal["held", "released"] | None,
         Key(
-            means="Whether machines that the rule empties are paid on, or given back: then the bill follows the rule.",
+            means="Whether machines emptied by the rule are kept and paid for, or released: then the bill follows "
+            "the rule.",
             default=defaults.MACHINES,
             moves="bill.compute_usd",
         ),
@@ -30,7 +31,9 @@ class ScalingSection(Section):
         Count | None,
         Range(least=1, most=20000),
         Key(
-            means="The minimum of a rule.", default="the quietest hour's, two at least", moves="scaling.least_replicas"
+            means="The minimum of a rule.",
+            default="what the quietest hour needs, at least two",
+            moves="scaling.least_replicas",
         ),
     ] = None
     most: Annotated[
@@ -41,28 +44,28 @@ class ScalingSection(Section):
     step: Annotated[
         Count | None,
         Range(least=1, most=20000),
-        Key(means="The most replicas in one change.", default=_NO_LIMIT, moves="scaling.*"),
+        Key(means="The most replicas added or removed in one change.", default=_NO_LIMIT, moves="scaling.*"),
     ] = None
     cooldown: Annotated[
         StartTime | None,
         Range(least=0.0, most=DAY_S, dimension=DURATION),
-        Key(means="The rest after a change.", default=defaults.COOLDOWN, moves="scaling.*"),
+        Key(means="The pause after a change.", default=defaults.COOLDOWN, moves="scaling.*"),
     ] = None
     nodes_per_minute: Annotated[
         Ratio | None,
         Range(least=0.001, most=10000.0),
-        Key(means="Nodes that come in a minute.", default=_NO_LIMIT, moves="scaling.ready_s"),
+        Key(means="Nodes provisioned per minute.", default=_NO_LIMIT, moves="scaling.ready_s"),
     ] = None
     refused: Annotated[
         ShareOrNone | None,
         Range(least=0.0, most=0.99),
-        Key(means="The chance that a node is not to be had.", default=defaults.REFUSED, moves="scaling.ready_s"),
+        Key(means="The probability that a node is unavailable.", default=defaults.REFUSED, moves="scaling.ready_s"),
     ] = None
     refused_wait: Annotated[
         Duration | None,
         Range(least=1.0, most=DAY_S, dimension=DURATION),
         Key(
-            means="When a node that was refused is asked for again.",
+            means="When a refused node is requested again.",
             default=defaults.REFUSED_WAIT,
             moves="scaling.ready_s",
         ),
@@ -75,7 +78,7 @@ class ScalingSection(Section):
     sleepers: Annotated[
         Count | None,
         Range(least=1, most=20000),
-        Key(means="Engines asleep on nodes that are held, for hot starts.", default="none", moves="scaling.ready_s"),
+        Key(means="Sleeping engines on held nodes, for hot starts.", default="none", moves="scaling.ready_s"),
     ] = None
     sleeper_cost: Annotated[
         ShareOrNone | None,
@@ -99,7 +102,7 @@ class ScalingSection(Section):
         StartTime | None,
         Range(least=0.0, most=HOUR_S, dimension=DURATION),
         Key(
-            means="How long less load lasts before replicas are let go.",
+            means="How long load must stay lower before replicas are removed.",
             default="a cold start at p90, five minutes at least",
             moves="scaling.down_window_s",
         ),
@@ -108,7 +111,7 @@ class ScalingSection(Section):
         Share | None,
         Range(least=0.01, most=1.0),
         Key(
-            means="The part of an hour's expected need that a schedule by hour of week holds.",
+            means="The share of an hour's expected need that a schedule by hour of week keeps.",
             default="no schedule",
             moves="scaling.floor_fraction",
         ),

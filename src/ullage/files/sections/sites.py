@@ -39,15 +39,15 @@ class RegionSection(Section):
     name: Annotated[Name, Key(means="As the provider calls it.", still="It is a label in the list of quotas.")]
     share: Annotated[
         Share | None,
-        Key(means="Its part of the traffic.", default="by its zones", moves="placement.*"),
+        Key(means="Its share of the traffic.", default="by its zones", moves="placement.*"),
     ] = None
     hours_later: Annotated[
         CountOrNone | None,
         Range(least=0, most=23),
         Key(
-            means="How many hours its users' day begins after that of the first region, such as 9.",
+            means="How many hours later its users' day begins than in the first region, such as 9.",
             default="all regions are busy at once",
-            still="It says what following the sun would save; the fleet is that of regions that are busiest at once.",
+            still="It shows what following the sun would save; the fleet is sized for regions that peak at once.",
         ),
     ] = None
     quotas: _Quotas

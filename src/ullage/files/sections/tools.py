@@ -20,7 +20,7 @@ _Average = Annotated[Number, Range(least=1e-6, most=1e6)]
 class ToolSection(Section):
     """One tool and how classes use it."""
 
-    name: Annotated[Name, Key(means="What its figures are called by.", still="It is a label in their names.")]
+    name: Annotated[Name, Key(means="Its name in figures.", still="It is a label in their names.")]
     classes: Annotated[
         tuple[Name, ...],
         Key(means="Classes whose tasks call it.", default="all of them", moves="tools.*.load_tasks_per_s"),
@@ -51,12 +51,13 @@ class ToolSection(Section):
         ),
     ] = None
     concurrency: Annotated[
-        Count | None, Key(means="Calls that it takes at once.", default=_NO_LIMIT, moves="tools.*.capacity_tasks_per_s")
+        Count | None,
+        Key(means="Concurrent calls that it handles.", default=_NO_LIMIT, moves="tools.*.capacity_tasks_per_s"),
     ] = None
     rate_limit: Annotated[
         RequestRate | None,
         Key(
-            means="Calls that it takes a second, as 50 req/s.",
+            means="Calls that it handles per second, as 50 req/s.",
             default=_NO_LIMIT,
             moves="tools.*.capacity_tasks_per_s",
         ),
@@ -65,7 +66,7 @@ class ToolSection(Section):
         ShareOrNone | None,
         Range(least=0.0, most=0.99, dimension=FRACTION),
         Key(
-            means="Share of calls that fail and are made again.",
+            means="Share of calls that fail and are retried.",
             default=partial(default, "*", "error_rate"),
             moves="tools.*.capacity_tasks_per_s",
         ),
@@ -86,7 +87,7 @@ def tools_of(sections: tuple[ToolSection, ...], classes: tuple[str, ...], proven
     names = [each.name for each in sections]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(field="tools", value=name, problem="is named twice", fix="Give each tool its own name.")
+            raise InputError(field="tools", value=name, problem="appears twice", fix="Use each name once.")
     return tuple(_tool(each, classes, provenance) for each in sections)
 
 

@@ -34,7 +34,7 @@ _TRACES = Source(
     date=datetime.date(2026, 11, 16),
 )
 _OURS = Source(
-    what="default of Ullage: half of what prompts' lengths may be off by",
+    what="default of Ullage: half the uncertainty of prompt lengths",
     where="docs/explanation/risk.md",
     date=datetime.date(2026, 11, 16),
 )

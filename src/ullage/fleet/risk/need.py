@@ -17,7 +17,7 @@ class PlannedNeed:
     """How far the need of replicas may be off: the deviation of its logarithm, and the chance that is taken of it.
 
     `step_fraction` is the part of step times in all that may slow; `even_fraction` of the planning rate is the busiest
-    hour at even odds.
+    hour at the median.
     """
 
     shortfall: Assumption

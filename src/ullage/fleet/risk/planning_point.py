@@ -39,7 +39,7 @@ _NORMAL = NormalDist()
 _INPUTS = (STEPS, PROMPTS, OUTPUTS, CACHED)
 _DRAWS, _EVEN = 2**16, 0.5
 _SURFACES = Source(
-    what="default of Ullage: replicas needed over this input, in logarithms, as capacity surfaces of pools find it",
+    what="default of Ullage: elasticity of replicas needed to this input, as found on capacity surfaces of pools",
     where="docs/explanation/risk.md",
     date=datetime.date(2026, 11, 16),
 )
@@ -109,7 +109,7 @@ class NeedSpread:
 
     @property
     def step_fraction(self) -> float:
-        """The part of what slows that is step times: what a load test can buy back."""
+        """The part of what slows that is step times: what a load test can save."""
         parts = {
             name: (number(ELASTICITIES[name]) * math.log(max(each.at(0.9), 1e-9))) ** 2
             for name, each in self.slow.items()
@@ -117,7 +117,7 @@ class NeedSpread:
         return parts.get(STEPS, 0.0) / sum(parts.values()) if any(parts.values()) else 0.0
 
     def slow_ratio(self, shortfall_fraction: float, demand_fraction: float | None = None) -> float:
-        """How slow steps are planned beside demand at this chance; at even odds everything is as expected.
+        """How slow steps are planned beside demand at this chance; at the median everything is as expected.
 
         Where demand is planned at another chance than the need, `demand_fraction` is its own.
         """
@@ -159,7 +159,7 @@ class PlanningPoint:
             name="risk.step_ratio",
             value=slow,
             unit="ratio",
-            formula="steps so slow that, beside demand at the chosen risk, as much is needed as joint draws of demand, "
+            formula="step times that, with demand at the chosen risk, need what joint draws of demand, "
             "step times, lengths and cached share exceed with that chance",
             inputs=rests,
         )
@@ -174,7 +174,7 @@ class PlanningPoint:
 
 
 def planning_point(shortfall: Assumption, middle: Demand, high: Demand) -> PlanningPoint:
-    """The point of a service whose demand is `middle` at even odds and `high` at the chosen risk."""
+    """The point of a service whose demand is `middle` at the median and `high` at the chosen risk."""
     return PlanningPoint(
         shortfall=shortfall,
         demand_deviation_fraction=_deviation(number(shortfall), middle.planning_rps, high.planning_rps),
@@ -187,7 +187,7 @@ def pool_chance(shortfall: Assumption, spreads: Sequence[NeedSpread]) -> Assumpt
     """The chance of each of several pools, equal for all, at which one of them falls short with the service's.
 
     Demand of all pools moves together, steps and lengths of each by themselves: between p for pools that only demand
-    can bring down, all at once, and 1 - (1 - p)^(1/n) for pools that fall short one by one. At even odds there is no
+    can bring down, all at once, and 1 - (1 - p)^(1/n) for pools that fall short one by one. At the median there is no
     margin to divide.
     """
     if len(spreads) < 2 or number(shortfall) >= _EVEN:

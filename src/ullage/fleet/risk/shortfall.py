@@ -28,7 +28,7 @@ from ullage.fleet.risk.spread import Floats
 from ullage.fleet.risk.surface import CapacitySurface
 
 HOURS_PER_MONTH = 730.5
-# A fleet of more than so many times what even odds need is not looked for: what it would cover is no lack of replicas.
+# A fleet of more than so many times what the median needs is not tried: what it would cover is no lack of replicas.
 _MOST_TIMES, _MOST_MORE = 6, 32
 # Where even a usual draw needs more than this, steps are too slow for any number.
 _MOST_REPLICAS = 1_000_000

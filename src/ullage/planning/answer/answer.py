@@ -256,7 +256,7 @@ def _unowned(bases: Sequence[InputBasis]) -> tuple[str, ...]:
     if not found:
         return ()
     said = [f"{_words(each.name)} ({100 * number(each.influence):.0f} %)" for each in found if each.influence]
-    return (f"Nobody owns what explains much of the spread: {', '.join(said)}",)
+    return (f"No owner for inputs that explain much of the variance: {', '.join(said)}",)
 
 
 def _studied(plan: Plan) -> tuple[str, ...]:
@@ -357,8 +357,8 @@ def _next_step(
         return NextStep(what=f"give a trace of a week of {', '.join(default_classes(plan))} (workload.trace)")
     if decided is Verdict.BUY:
         asked = " and ".join(f"{number(each.devices):g} {each.device}" for each in orders)
-        return NextStep(what=f"ask for {asked} today, as far as they do not run yet")
-    return NextStep(what="reconcile with production when the plan is due")
+        return NextStep(what=f"order {asked} today, less what already runs")
+    return NextStep(what="nothing to order; reconcile with production when the plan is due")
 
 
 def _evidence(pool: PoolAnswer) -> BridgeStep:
@@ -390,7 +390,7 @@ def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
 
 
 def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: datetime.date) -> Iterator[DeviceOrder]:
-    """Devices by kind, and the day they are there if asked for today, by the slowest way of buying.
+    """Devices by kind, and the day they are available if ordered today, by the slowest way of buying.
 
     The busiest hour may come in the first week: no part of the fleet can wait for the end of the horizon.
     """

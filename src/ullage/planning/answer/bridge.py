@@ -36,12 +36,12 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
     hours = tuple(each["utilisation.busiest_hour_rps"] for each in used)
     by_class = ", ".join(f"{each.request_class.name} {number(each.mean_rate):.3g}" for each in plan.spec.demands)
     days = number(plan.spec.policy.horizon) / 86_400.0
-    share = f"{100 * number(plan.point.percentile):g} %"
+    share = f"p{100 * number(plan.point.percentile):g}"
     asks_again = any(each.attempts_per_task > 1.0 for each in plan.spec.routing.routes)
-    today = "today: routes ask again" if asks_again else "today"
+    today = "today: routes retry" if asks_again else "today"
     return (
         BridgeStep(name="mean today", amount=summed("answer.mean_today_rps", rates), remark=by_class),
-        BridgeStep(name=f"mean of {days:g} days", amount=summed("answer.horizon_mean_rps", means), remark=today),
+        BridgeStep(name=f"mean over {days:g} days", amount=summed("answer.horizon_mean_rps", means), remark=today),
         BridgeStep(name="busiest hour", amount=summed("answer.busiest_hour_rps", hours), remark="the mean"),
         BridgeStep(
             name=f"busiest hour, {share}",
@@ -70,19 +70,22 @@ def replica_steps(
             name="nominal", amount=nominal, usd=money.steady("nominal", nominal), remark=f"{each:.3g} req/s each"
         ),
         BridgeStep(
-            name="more demand", amount=demand, usd=money.steady("demand", demand), remark=f"a shortfall of {risk}"
+            name="demand uncertainty",
+            amount=demand,
+            usd=money.steady("demand", demand),
+            remark=f"for {risk} shortfall risk",
         ),
         BridgeStep(
             name=UNTESTED,
             amount=evidence,
             usd=money.steady("evidence", evidence),
-            remark="a load test buys this back" if number(evidence) else "",
+            remark="a load test can save this" if number(evidence) else "",
         ),
         BridgeStep(
-            name="longer requests",
+            name="length uncertainty",
             amount=lengths,
             usd=money.steady("length", lengths),
-            remark="or fewer cached" if number(lengths) else "",
+            remark="and cache hit rate" if number(lengths) else "",
         ),
     ]
     kept = pool.steady_fleet.replicas - int(number(steady["size.conservative_replicas"]))
@@ -91,7 +94,7 @@ def replica_steps(
             name=f"{money.prefix}answer.least_replicas",
             value=kept,
             unit="replicas",
-            formula="replicas planned - replicas that the load needs: the least that always run",
+            formula="replicas planned - replicas that the load needs: the minimum that always runs",
             inputs=(steady["fleet.replicas"], steady["size.conservative_replicas"]),
         )
         steps.append(BridgeStep(name="minimum", amount=least, usd=money.steady("least", least), remark="by policy"))
@@ -110,11 +113,11 @@ def replica_steps(
 def _reserve_remark(pool: PoolPlan, line: ReserveLine) -> str:
     """What a reserve is for, in a few words; one that another stands in for says so."""
     if not pool.reserves.bought[line.name]:
-        return "in another reserve" if line.replicas else ""
+        return "covered by another" if line.replicas else ""
     if line.name == "failure":
-        return f"survives a lost {pool.reserves.settings.reliability.survives.value}"
+        return f"survives loss of a {pool.reserves.settings.reliability.survives.value}"
     if line.name == "warm":
-        return f"{pool.reserves.warm.rise_rps:.3g} req/s more in a start"
+        return f"{pool.reserves.warm.rise_rps:.3g} req/s per start-up"
     return line.rule.partition(",")[0].partition(":")[0]
 
 
@@ -155,7 +158,7 @@ class _DeviceMoney:
             inputs=(self._packing["packing.spare_devices"], self._packing["packing.stranded_devices"]),
         )
         usd = next((each.figure for each in self._lines if each.name == "stranded_devices"), None)
-        return BridgeStep(name="whole machines", amount=devices, usd=usd, remark="devices without a replica")
+        return BridgeStep(name="rounding to machines", amount=devices, usd=usd, remark="devices without a replica")
 
     def total(self) -> Figure | None:
         if not self._lines:

@@ -76,14 +76,14 @@ def _seller(plan: Plan, pool: PoolPlan, bill: Bill, book: PriceBook) -> Iterator
         seller = f"{quote.provider} {quote.region}".strip()
         yield Surprise(
             name="seller",
-            sentence=f"{_of(plan, pool)}no seller is stated: the prices are those of {seller}, the cheapest of "
-            f"{len(best)} ({quote.usd_per_hour:.3g} USD a device-hour); the middle one asks {middle:.3g}",
+            sentence=f"{_of(plan, pool)}no provider is stated: prices are those of {seller}, the cheapest of "
+            f"{len(best)} ({quote.usd_per_hour:.3g} USD per device-hour); the median is {middle:.3g}",
             moves=_moves(
                 plan,
                 pool,
                 f"seller_{quote.purchase}",
                 _device_usd(bill, pool) * quote.share_fraction * (middle / quote.usd_per_hour - 1.0) / bill.total_usd,
-                "devices on the bill x (price of the middle seller / price taken - 1) / bill",
+                "devices on the bill x (median provider's price / price taken - 1) / bill",
                 (*hours.values(), *_total(bill)),
             ),
         )
@@ -109,8 +109,8 @@ def _price_of_another_machine(plan: Plan, pool: PoolPlan, bill: Bill, book: Pric
         hour = whole.usd_per_device_hour
         yield Surprise(
             name="machine price",
-            sentence=f"{_of(plan, pool)}the price is of a machine of {taken.price.devices} and the plan stands on "
-            f"{pool.packing.chosen.shape.name} of {size}: a device-hour there is {number(hour):.3g} USD, not "
+            sentence=f"{_of(plan, pool)}priced as a machine with {taken.price.devices} devices but planned on "
+            f"{pool.packing.chosen.shape.name} with {size}, where a device-hour costs {number(hour):.3g} USD, not "
             f"{quote.usd_per_hour:.3g}",
             moves=_moves(
                 plan,
@@ -139,8 +139,8 @@ def _whole_machines(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise
         return
     yield Surprise(
         name="whole machines",
-        sentence=f"{_of(plan, pool)}devices are priced one by one and {chosen.shape.name} is sold as "
-        f"{chosen.shape.devices}: {empty} of the {chosen.devices} devices hold no replica and are paid",
+        sentence=f"{_of(plan, pool)}devices are priced singly but {chosen.shape.name} is only sold with "
+        f"{chosen.shape.devices}: {empty} of the {chosen.devices} devices hold no replica but are paid for",
         moves=_moves(
             plan,
             pool,
@@ -170,8 +170,8 @@ def _node_size(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
     other = max(others, key=lambda each: abs(each.devices - chosen.devices))
     yield Surprise(
         name="node size",
-        sentence=f"{_of(plan, pool)}no machine is stated (pool.instance): it is planned on {chosen.shape.name} of "
-        f"{chosen.shape.devices}, {chosen.devices} devices; on {other.shape.name} of {other.shape.devices} the same "
+        sentence=f"{_of(plan, pool)}no machine type is stated (pool.instance): planned on {chosen.shape.name} with "
+        f"{chosen.shape.devices}, {chosen.devices} devices; on {other.shape.name} with {other.shape.devices} the same "
         f"replicas need {other.devices}",
         moves=_moves(
             plan,
@@ -208,13 +208,13 @@ def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
     share = ours / bill.total_cents
     yield Surprise(
         name="default lengths",
-        sentence=f"lengths of {shown}{' and others' if len(names) > 3 else ''} are defaults: twice as long adds up to "
+        sentence=f"lengths of {shown}{' and others' if len(names) > 3 else ''} are defaults; doubling them adds up to "
         f"{100 * share:.0f} % of the bill",
         moves=Figure(
             name="surprise.default_lengths_fraction",
             value=share,
             unit="fraction",
-            formula="part of the bill that these classes cause / bill: what doubling their lengths adds at most",
+            formula="part of the bill that these classes cause / bill: the most that doubling their lengths adds",
             inputs=(
                 *(demand[f"demand.{name}.{side}_p95"] for name in names for side in ("prompt", "output")),
                 *_total(bill),
@@ -233,7 +233,7 @@ def _seed(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
     total = pool.reserves.total_replicas
     yield Surprise(
         name="seed",
-        sentence=f"{_of(plan, pool)}{low} or {high} steady replicas: another seed may decide otherwise; the larger is "
+        sentence=f"{_of(plan, pool)}{low} or {high} steady replicas: the simulation does not decide it; the larger is "
         "planned",
         moves=_moves(
             plan,

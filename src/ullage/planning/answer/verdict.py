@@ -63,7 +63,7 @@ def _held(plan: Plan) -> str:
     if runs is None or len(plan.pools) > 1:
         return ""
     needed = plan.pools[0].reserves.total_replicas
-    return f"{runs:g} replicas run and {needed} are needed" if runs >= needed else ""
+    return f"{runs:g} replicas are running, {needed} are needed" if runs >= needed else ""
 
 
 def _untested_steps(plan: Plan) -> list[str]:
@@ -71,7 +71,7 @@ def _untested_steps(plan: Plan) -> list[str]:
     steady = sum(each.steady_fleet.replicas for each in plan.pools)
     if added <= MOST_UNTESTED_FRACTION * steady:
         return []
-    return [f"{added} of {steady} steady replicas are there because step times were not measured"]
+    return [f"{added} of {steady} steady replicas only cover unmeasured step times"]
 
 
 def evidence_replicas(pool: PoolPlan) -> int:
@@ -100,12 +100,12 @@ def _default_traffic(plan: Plan) -> list[str]:
         return []
     is_past = any(each.is_stale(plan.as_of) for each in plan.spec.inputs if each.name.partition(".")[0] in names)
     what = "defaults or past their maximum age" if is_past else "defaults"
-    return [f"the rate or lengths of {', '.join(names)} ({100 * share:.0f} % of the tokens) are {what}"]
+    return [f"rates or lengths of {', '.join(names)} ({100 * share:.0f} % of tokens) are {what}"]
 
 
 def _pool_warnings(pool: PoolPlan) -> list[str]:
     found = [each.sentence.rstrip(".") for each in pool.step_model.anomalies if each.is_decisive]
-    found += [f"{each.title} violates an SLO in spite of its reserve" for each in pool.loss_checks.broken]
+    found += [f"{each.title} violates an SLO despite its reserve" for each in pool.loss_checks.broken]
     binding = pool.binding.binding
     if binding.growth_fraction is not None and binding.growth_fraction < 0.0:
         found.append(

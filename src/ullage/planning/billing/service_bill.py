@@ -74,7 +74,7 @@ def _released(use: ServiceUse, pools: Sequence[PoolPlan], machines: Assumption) 
 
 
 def _with_saving(bill: Bill, saved_cents: int, machines: Assumption) -> Bill:
-    """A bill says what giving machines back saves, whether it is done or not; without priced devices it cannot."""
+    """A bill says what releasing machines saves, whether it is done or not; without priced devices it cannot."""
     total = bill.figures.get("bill.total_usd")
     if total is None or not bill.is_of_devices:
         return bill
@@ -82,7 +82,7 @@ def _with_saving(bill: Bill, saved_cents: int, machines: Assumption) -> Bill:
         name="bill.released_saving_usd",
         value=usd_of(saved_cents),
         unit="USD",
-        formula="the bill with machines held - the bill with those given back that the rule empties, of which "
+        formula="the bill with machines held - the bill with those released that the rule empties, of which "
         "scaling.paid_replicas are paid",
         inputs=(total, machines),
     )

@@ -97,7 +97,7 @@ def _match(pool: PoolPlan, candidates: Sequence[RunningPool], models: Mapping[st
             field="running",
             value=", ".join(each.name for each in serving),
             problem=f"all serve {pool.spec.model.name}, and none is called {pool.spec.name}",
-            fix="Name the plan's pool as the one that it is about.",
+            fix="Give the plan's pool the name of the workload it describes.",
         )
     return serving[0] if serving else None
 
@@ -158,7 +158,9 @@ def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
     return (
         Setting(name="engine max_sequences", have=have, need=running),
         Setting(name="gateway rate", have="", need=f"{number(limits['limit.pool_rate_rps']):.3g} req/s"),
-        Setting(name="gateway waiting a replica", have="", need=f"{number(limits['limit.replica_queue_requests']):g}"),
+        Setting(
+            name="gateway waiting per replica", have="", need=f"{number(limits['limit.replica_queue_requests']):g}"
+        ),
         Setting(
             name="rollout surge", have="" if found is None else found.surge, need=str(rollout.surge_replicas + idle)
         ),
@@ -172,10 +174,10 @@ def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
 
 def _shared_risks(wanted: int, free: int | None) -> tuple[Risk, ...]:
     if free is None:
-        sentence = "No node was read, so nobody knows how many devices are free."
+        sentence = "No node was read, so the number of free devices is unknown."
         return (Risk(weight=RiskSeverity.COSTS, sentence=sentence),)
     if wanted > free:
-        sentence = f"{wanted} more devices are needed and {free} are free: {wanted - free} must be ordered first."
+        sentence = f"{wanted} more devices are needed and {free} are free: order {wanted - free} first."
         return (Risk(weight=RiskSeverity.STOPS, sentence=sentence),)
     return ()
 
@@ -192,13 +194,13 @@ def _steps(changes: Sequence[PoolChange], wanted: int, free: int | None) -> list
             continue
         if run.most_replicas is not None and run.most_replicas < each.need_replicas:
             steps.append(
-                f"Raise the most replicas of {run.scaled_by} from {run.most_replicas} to {each.need_replicas}."
+                f"Raise the maximum replicas of {run.scaled_by} from {run.most_replicas} to {each.need_replicas}."
             )
         if each.change_replicas > 0:
             steps.append(f"Scale {run.name} from {run.replicas} to {each.need_replicas} replicas.")
         if run.least_replicas is not None and run.least_replicas < each.least_replicas:
             steps.append(
-                f"Raise the least replicas of {run.scaled_by} from {run.least_replicas} to {each.least_replicas}."
+                f"Raise the minimum replicas of {run.scaled_by} from {run.least_replicas} to {each.least_replicas}."
             )
         steps += _limit_steps(each, run)
         if each.settings:
@@ -206,7 +208,7 @@ def _steps(changes: Sequence[PoolChange], wanted: int, free: int | None) -> list
             steps.append(f"Roll out new settings of {run.name}, with the larger fleet up: {named}.")
     steps += [
         f"Only then scale {each.running.name} down from {each.running.replicas} to {each.need_replicas} replicas, and "
-        "watch a busiest hour before devices are given back."
+        "watch a busiest hour before releasing devices."
         for each in changes
         if each.running is not None and each.change_replicas < 0
     ]
@@ -218,9 +220,9 @@ def _limit_steps(change: PoolChange, run: RunningPool) -> list[str]:
     needed = {each.name: each for each in change.limits}
     steps = []
     if misleading_signals(run):
-        waiting = needed["gateway waiting a replica"].need
+        waiting = needed["gateway waiting per replica"].need
         steps.append(
-            f"Let {run.scaled_by} follow waiting requests of a replica, below {waiting}, instead of "
+            f"Let {run.scaled_by} follow waiting requests per replica, below {waiting}, instead of "
             f"{' and '.join(misleading_signals(run))}."
         )
     sequences = needed["engine max_sequences"]

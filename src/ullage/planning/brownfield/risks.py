@@ -75,12 +75,12 @@ def _costs(sentence: str) -> Risk:
 def _bounds(pool: PoolPlan, found: RunningPool, need: int) -> Iterator[Risk]:
     steady, least = pool.steady_fleet.replicas, pool.scaling.derived.least_replicas
     if found.most_replicas is not None and found.most_replicas < need:
-        yield _stops(f"{found.scaled_by} allows at most {found.most_replicas} replicas, and {need} are needed.")
+        yield _stops(f"{found.scaled_by} allows at most {found.most_replicas} replicas, but {need} are needed.")
     if found.least_replicas is not None and found.least_replicas < least:
         slow = pool.time_to_ready.figures["ready.cold_p90_s"]
         yield _costs(
-            f"{found.scaled_by} may go down to {found.least_replicas} replicas, the plan's rule to {least}; back "
-            f"to {steady} takes a cold start of up to {float(slow.value) / 60:.0f} min."
+            f"{found.scaled_by} may scale down to {found.least_replicas} replicas, the plan's rule to {least}; going "
+            f"back to {steady} takes a cold start of up to {float(slow.value) / 60:.0f} min."
         )
 
 
@@ -88,11 +88,11 @@ def _another_replica(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
     devices = pool.memory.runtime.sharding.devices
     if found.devices_per_replica != devices:
         yield _stops(
-            f"A replica holds {found.devices_per_replica} devices, and the plan's has {devices}: the plan is about "
-            "another replica."
+            f"A replica holds {found.devices_per_replica} devices, the plan's {devices}: the plan describes "
+            "a different replica."
         )
     if found.device and not _same_device(found.device, pool):
-        yield _stops(f"It runs on {found.device}, and the plan is for {pool.spec.device.name}.")
+        yield _stops(f"It runs on {found.device}, but the plan is for {pool.spec.device.name}.")
 
 
 def misleading_signals(found: RunningPool) -> tuple[str, ...]:
@@ -108,8 +108,8 @@ def _signal(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
     beside = f" beside {', '.join(others)}" if others else ""
     waiting = number(pool.admission_limits.figures["limit.replica_queue_requests"])
     sentence = (
-        f"{found.scaled_by} follows {' and '.join(misled)}{beside}, which an engine on a device uses alike at any "
-        f"load: the queue passes {waiting:g} waiting a replica before it moves."
+        f"{found.scaled_by} follows {' and '.join(misled)}{beside}, which a GPU engine uses equally at any "
+        f"load: the queue passes {waiting:g} waiting per replica before it reacts."
     )
     yield _costs(sentence) if others else _stops(sentence)
 
@@ -122,8 +122,8 @@ def _memory(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
         return
     total = number(pool.spec.device.memory) / 2**30
     yield _stops(
-        f"memory_fraction {have:g} leaves {(1.0 - have) * total:.1f} GiB of a device beside the engine, and the plan "
-        f"at {need:g} leaves {(1.0 - need) * total:.1f}: graphs, libraries or a long prompt may end a replica in the "
+        f"memory_fraction {have:g} leaves {(1.0 - have) * total:.1f} GiB per device outside the engine, the plan "
+        f"at {need:g} leaves {(1.0 - need) * total:.1f}: graphs, libraries or a long prompt may crash a replica in the "
         "busiest hour."
     )
 
@@ -194,8 +194,9 @@ def _rollout_risk(pool: PoolPlan, found: RunningPool, running: Running) -> list[
         return [
             Risk(
                 weight=RiskSeverity.STOPS,
-                sentence=f"A rollout never ends: it may surge by {found.surge} with {found.unavailable} unavailable, "
-                f"and {running.free_devices} devices are free for replicas of {found.devices_per_replica}.",
+                sentence=f"A rollout cannot finish: it may surge by {found.surge} with {found.unavailable} "
+                "unavailable, "
+                f"but {running.free_devices} devices are free for replicas of {found.devices_per_replica}.",
             )
         ]
     return []
@@ -210,7 +211,7 @@ def _share(text: str, replicas: int) -> float | None:
 
 
 def _same_device(label: str, pool: PoolPlan) -> bool:
-    """By the catalogue's aliases; a label that is not among them is not held against the plan."""
+    """By the catalogue's aliases; a label that is not among them is not compared with the plan."""
     try:
         return find_device(label).name == pool.spec.device.name
     except InputError:

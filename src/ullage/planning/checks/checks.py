@@ -37,25 +37,27 @@ class Check:
 
 
 CHECKS: dict[str, Check] = {
-    "average-length": Check(mistake="sized by the average length", look=average_length),
+    "average-length": Check(mistake="sized by average length", look=average_length),
     "maximum-throughput": Check(mistake="maximum throughput taken as capacity", look=maximum_throughput),
     "forgotten-memory": Check(mistake="KV cache or workspace forgotten", look=forgotten_memory),
-    "instant-scaling": Check(mistake="replicas taken to be there at once", look=instant_scaling),
+    "instant-scaling": Check(mistake="instant autoscaling assumed", look=instant_scaling),
     "misleading-evidence": Check(
-        mistake="evidence of something else, or that breaks physics", look=misleading_evidence
+        mistake="evidence of another configuration, or physically impossible", look=misleading_evidence
     ),
     "partial-cost": Check(
         mistake="failed work and idle reserve left out of cost", look=partial_cost, is_of_service=True
     ),
     "split-by-requests": Check(
-        mistake="shared devices divided by request count", look=split_by_requests, is_of_service=True
+        mistake="shared devices attributed by request count", look=split_by_requests, is_of_service=True
     ),
     "unlabelled-cost": Check(
         mistake="cost without date, region, model or success", look=unlabelled_cost, is_of_service=True
     ),
-    "stale-assumptions": Check(mistake="assumptions past their age", look=stale_assumptions, is_of_service=True),
+    "stale-assumptions": Check(
+        mistake="assumptions past their maximum age", look=stale_assumptions, is_of_service=True
+    ),
     "unsourced-assumptions": Check(
-        mistake="assumptions that nobody stated or measured", look=unsourced_assumptions, is_of_service=True
+        mistake="assumptions neither stated nor measured", look=unsourced_assumptions, is_of_service=True
     ),
 }
 

@@ -51,8 +51,8 @@ def partial_cost(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE,
                 f"{_usd(claimed_usd)} a success are claimed; with idle hours, reserves and failed work it is "
-                f"{_usd(per_success)}, and {_usd(alone)} a request if devices were paid only while they are busy",
-                "Claim the cost of the whole bill: ullage cost.",
+                f"{_usd(per_success)}, and {_usd(alone)} per request if devices were paid for only while busy",
+                "Claim the cost from the whole bill: ullage cost.",
             )
         )
     left_out = [each for each in bill.unpriced if each.name in ("idle_reserve", "failed_work", "compute_usage")]
@@ -70,7 +70,7 @@ def partial_cost(subject: CheckSubject) -> CheckResult:
     return CheckResult(
         name=name,
         compared=f"{_usd(per_success)} a success with {reserve:,.0f} USD of reserves and {failed:,.0f} USD of failed "
-        f"work, {_usd(alone)} a request if devices were paid only while they are busy",
+        f"work, {_usd(alone)} per request if devices were paid only while they are busy",
         anomalies=tuple(anomalies),
     )
 
@@ -109,8 +109,8 @@ def unlabelled_cost(subject: CheckSubject) -> CheckResult:
             _service(
                 name,
                 CheckSeverity.WARNING,
-                f"{len(unstated)} of {len(subject.spec.demands)} classes do not say what a success is "
-                f"({', '.join(unstated)}): every answer in time counts as one, for {_usd(unit.usd)}",
+                f"{len(unstated)} of {len(subject.spec.demands)} classes do not define success "
+                f"({', '.join(unstated)}): every answer in time counts, at {_usd(unit.usd)}",
                 "State success for each class, in words.",
             )
         )
@@ -119,7 +119,7 @@ def unlabelled_cost(subject: CheckSubject) -> CheckResult:
             _service(
                 name,
                 CheckSeverity.WARNING,
-                f"{_usd(unit.usd)} a success rest on a price for no region in particular: {unit.region}",
+                f"{_usd(unit.usd)} a success are based on a price without a region: {unit.region}",
                 "State prices.provider and prices.region.",
             )
         )
@@ -141,7 +141,7 @@ def split_by_requests(subject: CheckSubject) -> CheckResult:
     groups = _groups(subject)
     rule = str(subject.spec.claims.attribution.value) if subject.spec.claims.attribution is not None else "requests"
     if rule not in usable_rules(groups):
-        return _nothing(name, f"no run of this plan tells what {rule} needs")
+        return _nothing(name, f"this plan has no data for {rule}")
     by_rule, by_cause = (_shares(groups, each) for each in (rule, "causation"))
     worst = max(by_cause, key=lambda each: abs(by_cause[each] - by_rule[each]))
     compared = (
@@ -190,10 +190,11 @@ def stale_assumptions(subject: CheckSubject) -> CheckResult:
             _service(
                 name,
                 CheckSeverity.MISTAKE,
-                f"{len(stale)} of {len(plan.assumptions)} assumptions are past their age, first of all {oldest.name}: "
+                f"{len(stale)} of {len(plan.assumptions)} assumptions are past their maximum age, oldest "
+                f"{oldest.name}: "
                 f"{oldest.age(plan.as_of).days} days old, and {oldest.max_age.days} are allowed"
                 + _whose(subject.plan, stale),
-                "Look it up again, or state it in the plan file with its date: what is older is known by less.",
+                "Look it up again, or state it in the plan file with its date.",
             )
         )
     compared = f"{len(stale)} of {len(plan.assumptions)} assumptions are past their age"
@@ -212,7 +213,7 @@ def unsourced_assumptions(subject: CheckSubject) -> CheckResult:
     """What nobody stated or measured: defaults of ours under a plan of yours."""
     name, plan = "unsourced-assumptions", subject.plan
     open_ones = [each for each in plan.assumptions if _is_ours(each)]
-    compared = f"{len(open_ones)} of {len(plan.assumptions)} assumptions are our defaults or made up"
+    compared = f"{len(open_ones)} of {len(plan.assumptions)} assumptions are defaults of Ullage or made up"
     if not open_ones:
         return _nothing(name, compared)
     own = [each.name for each in plan.spec.inputs if _is_ours(each)]

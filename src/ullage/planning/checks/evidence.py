@@ -25,7 +25,7 @@ def misleading_evidence(subject: CheckSubject) -> CheckResult:
             name=name,
             weight=CheckSeverity.WARNING,
             sentence=f"{test.file}: {each.sentence}",
-            fix="Look at the test (ullage calibrate --inspect), and repeat it where it was cut short or queued.",
+            fix="Inspect the test (ullage calibrate --inspect), and repeat it if it was cut short or queued.",
             pool=pool.spec.name,
         )
         for test in tests

@@ -45,7 +45,8 @@ def average_length(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 weight,
-                f"{' and '.join(sorted(flat))} {'has' if len(flat) == 1 else 'have'} requests of one length: {planned} "
+                f"{' and '.join(sorted(flat))} {'has' if len(flat) == 1 else 'have'} requests of a single length: "
+                f"{planned} "
                 f"replicas are planned for it, {found} meet the SLOs at the same median with the spread of chat",
                 "State a tail, such as prompt: {p50: 1200, p95: 6000}, or give a trace.",
             )
@@ -57,7 +58,7 @@ def average_length(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"{claim:g} replicas are claimed; the distribution of lengths needs {planned}; with every request of "
+                f"{claim:g} replicas are claimed; the length distribution needs {planned}; with every request of "
                 f"the mean length, {mean} would " + ("do" if by_mean is not None and claim >= by_mean else "be needed"),
                 f"Buy {planned}, or give evidence that lowers it: a load test, a trace.",
             )
@@ -65,7 +66,7 @@ def average_length(subject: CheckSubject) -> CheckResult:
     return CheckResult(
         name=name,
         pool=pool.spec.name,
-        compared=f"replicas: {mean} by the mean length, {planned} by the distribution, as planned",
+        compared=f"replicas: {mean} by mean length, {planned} by the distribution, as planned",
         anomalies=tuple(anomalies),
     )
 
@@ -139,7 +140,7 @@ def maximum_throughput(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE if claim > highest else CheckSeverity.WARNING,
                 f"{claim:.3g} req/s are claimed for a replica; {kept} {highest if claim > highest else operating:.3g} "
-                f"req/s, and the most that it completes, late or not, is {most:.3g} req/s",
+                f"req/s, and the most it completes, late or not, is {most:.3g} req/s",
                 f"Claim {operating:.3g} req/s, or load-test one replica to narrow the margin.",
             )
         )
@@ -177,7 +178,7 @@ def forgotten_memory(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE,
                 f"{claim:g} requests of {context:,} tokens are claimed for a replica; {fits} fit beside weights, "
-                f"workspace, graphs and margin, {loose} if weights were all there is",
+                f"workspace, graphs and margin, {loose} if weights were all that counted",
                 f"Claim {fits}, or shorten the context, or add devices: ullage memory.",
             )
         )
@@ -189,7 +190,7 @@ def forgotten_memory(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE,
                 f"a memory fraction of {fraction} leaves {margin / 2**30:.2g} GiB of {memory.device_bytes / 2**30:.3g} "
-                "GiB beside workspace and graphs: the engine runs out of memory",
+                "GiB besides workspace and graphs: the engine runs out of memory",
                 "Lower memory_fraction.",
             )
         )
@@ -211,7 +212,7 @@ def _unapproved(subject: CheckSubject, name: str, context: int) -> list[CheckAno
         subject.anomaly(
             name,
             CheckSeverity.WARNING,
-            f"nobody has approved a concurrency: {given[0].value} request of {context:,} tokens was checked, and "
+            f"no concurrency is approved: {given[0].value} request of {context:,} tokens was checked, and "
             f"{active:,.0f} KV tokens are in use at the planning rate",
             "State pool.approved_concurrency.",
         )
@@ -239,7 +240,7 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"a replica is claimed to serve after {claim:g} s; a {level} start takes {p50:.0f} s, one in ten "
+                f"a replica is claimed to be ready after {claim:g} s; a {level} start takes {p50:.0f} s, one in ten "
                 f"{p90:.0f} s, and demand rises by {rise_rps:.3g} req/s in it, {rising} of {steady} replicas",
                 f"Hold {rising} in reserve for it (warm: {{follows: demand}} plans them), or start hot: warm: "
                 "{start: hot}.",
@@ -252,7 +253,8 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 CheckSeverity.MISTAKE,
-                f"the autoscaler may go down to {least:g} replicas; the calmest quarter of the week needs {calm}, and "
+                f"the autoscaler may scale down to {least:g} replicas; the quietest quarter of the week needs "
+                f"{calm}, and "
                 f"{rising} more while others start",
                 f"Set its minimum to {calm + rising}.",
             )
@@ -262,15 +264,15 @@ def instant_scaling(subject: CheckSubject) -> CheckResult:
             subject.anomaly(
                 name,
                 CheckSeverity.WARNING,
-                f"the fleet follows demand, and no start of it was measured: {p50:.0f} to {p90:.0f} s are assumed",
+                f"the fleet follows demand, but no start-up was measured: {p50:.0f} to {p90:.0f} s are assumed",
                 "Give evidence.startup_logs.",
             )
         )
     return CheckResult(
         name=name,
         pool=pool.spec.name,
-        compared=f"a {level} start takes {p50:.0f} to {p90:.0f} s; demand for {rising} of {steady} replicas comes in "
-        f"it; warm: {warm.line.replicas}",
+        compared=f"a {level} start takes {p50:.0f} to {p90:.0f} s; demand for {rising} of {steady} replicas arrives "
+        f"meanwhile; warm: {warm.line.replicas}",
         anomalies=tuple(anomalies),
     )
 

@@ -22,7 +22,7 @@ from ullage.errors import InternalError
 from ullage.planning.differences.record import Entry, PlanRecord, RecordedPool
 
 SEED = "seed"
-PROGRAM = "another version of the program or its facts"
+PROGRAM = "another version of Ullage or its facts"
 _TOTAL_USD = "bill.total_usd"
 # Less than this is the rounding of lines to cents and of figures to nine digits.
 _ROUNDING_USD = 1.0
@@ -72,7 +72,7 @@ def _between(old: PlanRecord, new: PlanRecord, *, is_seed_apart: bool) -> Iterat
     given += _other_lines(old, new, reasons)
     if priced:
         rest = (_usd(new) or 0.0) - (_usd(old) or 0.0) - sum(each.usd or 0.0 for each in given)
-        name = "rounding" if abs(rest) < _ROUNDING_USD else "lines that the bridge does not divide"
+        name = "rounding" if abs(rest) < _ROUNDING_USD else "other lines of the bill"
         given.append(CausedChange(name=name, pool="", replicas=0.0, usd=rest, because=reasons.of(_TOTAL_USD)))
     yield from (given if priced else (replace(each, usd=None) for each in given))
 
@@ -111,7 +111,7 @@ class _Reasons:
 
     @property
     def is_released(self) -> bool:
-        """Whether one of the plans gives machines back, so that a device is not paid in every hour."""
+        """Whether one of the plans releases machines, so that a device is not paid in every hour."""
         found = (each.inputs.get("scaling.machines") for each in self._records)
         return any(each is not None and each.value == "released" for each in found)
 
@@ -165,7 +165,7 @@ def _moves(
     if step == first and old.load and new.load:
         by_load = (new.load - old.load) * q0 / old.load
         yield "demand", by_load, reasons.of(*loads)
-        yield "what a replica carries", q1 - q0 - by_load, reasons.of(*amount, beyond=loads, is_simulated=True)
+        yield "capacity per replica", q1 - q0 - by_load, reasons.of(*amount, beyond=loads, is_simulated=True)
         return
     nominal = new.figures[first][0]
     yield step, q1 - q0, reasons.of(*amount, beyond=(nominal,), is_simulated=True)

@@ -67,7 +67,7 @@ def difference(old: PlanRecord, new: PlanRecord, *, same_seed: PlanRecord | None
     if old.verdict != new.verdict:
         also.append(f"the verdict changed from {old.verdict} to {new.verdict}")
     if any(not each.because for each in figures) and old.seed == new.seed:
-        also.append("figures without a changed input behind them come from another version of the program or its facts")
+        also.append("figures without a changed input behind them come from another version of Ullage or its facts")
     return Difference(
         old=old,
         new=new,

@@ -31,18 +31,18 @@ class Drill:
 
 
 DRILLS: dict[str, Drill] = {
-    "memory": Drill(asks="Does it hold when a tenth of a device's memory is taken?", play=memory_drill),
+    "memory": Drill(asks="Are SLOs met with a tenth of device memory gone?", play=memory_drill),
     "queue-collapse": Drill(asks="Do as many requests succeed in overload?", play=collapse_drill),
     "idle-fleet": Drill(asks="Is at least half of the fleet needed?", play=idle_drill),
-    "warm-up": Drill(asks="Does it hold while replicas start?", play=warm_up_drill),
-    "cache-miss": Drill(asks="Does it hold when no prefix is cached?", play=cache_drill),
-    "quota": Drill(asks="Does it hold when the quota is exhausted?", play=quota_drill),
+    "warm-up": Drill(asks="Are SLOs met while replicas start?", play=warm_up_drill),
+    "cache-miss": Drill(asks="Are SLOs met when no prefix is cached?", play=cache_drill),
+    "quota": Drill(asks="Are SLOs met when the quota is exhausted?", play=quota_drill),
     "unit-economics": Drill(
         asks="Does a success cost about the same at half the traffic?", play=economics_drill, is_of_service=True
     ),
-    "zone": Drill(asks="Does it hold when the largest zone is gone?", play=zone_drill),
+    "zone": Drill(asks="Are SLOs met without the largest zone?", play=zone_drill),
     "retry-storm": Drill(asks="Does it recover when clients retry?", play=storm_drill),
-    "tool-outage": Drill(asks="Does it hold when a tool is down and recovers?", play=tool_drill),
+    "tool-outage": Drill(asks="Are SLOs met when a tool fails and recovers?", play=tool_drill),
 }
 
 
@@ -72,7 +72,7 @@ def run_drills(
 
 def _note(scenario: PoolScenario) -> str:
     slow = (
-        f" Steps are {scenario.slow_ratio:.3g} times as long as nominal, as the fleet was sized."
+        f" Steps are {scenario.slow_ratio:.3g} times nominal, as the fleet was sized."
         if scenario.slow_ratio > 1.0
         else ""
     )

@@ -30,7 +30,7 @@ def memory_drill(scenario: PoolScenario) -> DrillResult:
     left_tokens = math.floor(memory.kv_tokens * (1.0 - taken_bytes / line_bytes))
     context, approved = memory.approved.context_tokens, memory.approved.sequences
     fits = max(0, left_tokens // context)
-    said = f"{100 * TAKEN_FRACTION:g} % of each device is taken: {max(0, left_tokens):,} KV tokens a replica, "
+    said = f"{100 * TAKEN_FRACTION:g} % of each device is taken: {max(0, left_tokens):,} KV tokens per replica, "
     said += f"of {memory.kv_tokens:,}; {fits} requests of {context:,} tokens fit, {approved} approved."
     if fits < approved:
         return _too_few(scenario, fits, said, (approved * context - left_tokens) / memory.kv_tokens * line_bytes)
@@ -73,11 +73,11 @@ def _too_few(scenario: PoolScenario, fits: int, said: str, missing_bytes: float)
             "memory.during_sequences",
             fits,
             "sequences",
-            "KV tokens less what is taken / longest context",
+            "remaining KV tokens / longest context",
             memory.figures["memory.kv_tokens"],
         ),
         wanted=f"{memory.approved.sequences} sequences",
-        played=said if fits else f"{said} No engine starts.",
+        played=said if fits else f"{said} The engine does not start.",
         change=first_of([f"approved_concurrency: {fits}", *ways] if fits else ways),
     )
 
@@ -160,9 +160,9 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
         kept,
         played=(
             f"Demand rises by {warm.rise_rps:.3g} req/s while a replica starts ({warm.ready_s / 60:.3g} min): "
-            f"{missing} of {counted(steady, 'replica')} late, {held} warm. Before: as if a start took no time."
+            f"{missing} of {counted(steady, 'replica')} late, {held} warm. Before: as if starts were instant."
             if follows == "demand"
-            else f"The fleet stays at its planning size of {steady} replicas: nothing has to start."
+            else f"The fleet stays at its planned {steady} replicas: nothing has to start."
         ),
         change=change,
         beside=(
@@ -196,10 +196,10 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
     quota = f"{sum(row.devices for row in reserves.placement.rows)} devices are planned, " + (
         f"quotas are {', '.join(f'{row.zone} {row.quota_devices}' for row in stated)}"
         if stated
-        else "nobody has stated a quota"
+        else "no quota is stated"
     )
     said = (
-        f"No further device is given ({quota}): without {counted(starting, 'starting replica')} and a node of "
+        f"No more devices are available ({quota}): without {counted(starting, 'starting replica')} and a node of "
         f"{counted(lost, 'replica')} that is not replaced"
     )
     kept = play(0, runs=RUNS)
@@ -214,7 +214,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
         ways = (
             []
             if more is None
-            else [f"{counted(more, 'more replica')}, {counted(more * devices, 'device')}, held beforehand"]
+            else [f"{counted(more, 'more replica')}, {counted(more * devices, 'device')}, reserved in advance"]
         )
         return first_of([*ways, "warm: {follows: peak}" if starting else ""]) or _NOTHING_PASSES
 
@@ -232,7 +232,7 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
             scenario,
             name,
             title,
-            "All replicas stand in one zone.",
+            "All replicas are in one zone.",
             "policy: {zones: 2} and reliability: {survives: zone}",
         )
 
@@ -251,14 +251,14 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
     def change() -> str:
         ways = [_more_replicas(scenario, play)]
         if survives != "zone":
-            ways.append("reliability: {survives: zone}, which holds what the whole steady fleet needs")
+            ways.append("reliability: {survives: zone}, which reserves enough for the whole steady fleet")
         return first_of(ways)
 
     return scenario.judged(
         name,
         title,
         play(0, runs=RUNS),
-        played=f"{largest} of {scenario.replicas} serving replicas are gone for {_minutes(span)}.",
+        played=f"{largest} of {scenario.replicas} serving replicas are lost for {_minutes(span)}.",
         change=change,
     )
 
@@ -266,7 +266,7 @@ def zone_drill(scenario: PoolScenario) -> DrillResult:
 def _more_replicas(scenario: PoolScenario, play: Callable[[int], DrillAttainment]) -> str:
     more = scenario.least_more(lambda extra: play(extra).holds)
     if more is None:
-        return "another device, or looser SLOs: four times the fleet does not pass"
+        return "another device type, or looser SLOs: four times the fleet does not pass"
     devices = more * scenario.pool.reserves.devices_per_replica
     return f"{counted(more, 'more replica')} behind the router, {counted(devices, 'device')}"
 

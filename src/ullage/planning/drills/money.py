@@ -57,9 +57,9 @@ def idle_drill(scenario: PoolScenario) -> DrillResult:
         ),
         wanted=f"at most {100 * MOST_IDLE_FRACTION:g} %",
         played=(
-            f"The quarters of the week, calmest first, need {levels} replicas; {steady} and {reserves.replicas} in "
+            f"The quarters of the week, quietest first, need {levels} replicas; {steady} and {reserves.replicas} in "
             f"reserve are planned"
-            + (" and follow demand." if follows else ", and stay. ")
+            + (" and follow demand." if follows else " and stay up. ")
             + ("" if follows else _idle_price(scenario, held, needed))
         ).rstrip(),
         change="" if passes else _less_idle(scenario, needed, follows),
@@ -82,7 +82,7 @@ def _idle_price(scenario: PoolScenario, held: list[int], needed: list[int]) -> s
         return ""
     devices = scenario.pool.reserves.devices_per_replica
     hours = scenario.spec.cost.period_hours * sum(h - n for h, n in zip(held, needed, strict=True)) / len(needed)
-    return f"Beside the reserve, what the hours do not need costs {hours * devices * price:,.0f} USD a month."
+    return f"Besides the reserve, what these hours do not need costs {hours * devices * price:,.0f} USD a month."
 
 
 def _less_idle(scenario: PoolScenario, needed: list[int], follows: bool) -> str:
@@ -141,7 +141,7 @@ def economics_drill(scenario: PoolScenario) -> DrillResult:
         ),
         wanted=f"at most {most:.3g} USD",
         played=(
-            f"Half of the traffic comes, {fixed:.1%} of the bill is paid whatever comes."
+            f"Half of the traffic arrives, {fixed:.1%} of the bill is fixed."
             + _benchmark(scenario, before)
             + (f" Not in either: {_missing(bill)}." if bill.unpriced else "")
         ),
@@ -167,7 +167,7 @@ def _benchmark(scenario: PoolScenario, before: float) -> str:
         return ""
     devices = scenario.pool.reserves.devices_per_replica
     usd = price * devices / (scenario.pool.service_curve.saturation_rps * 3600.0)
-    return f" At a benchmark's highest throughput the devices alone would be {usd:.3g} USD a request."
+    return f" At a benchmark's highest throughput devices alone would cost {usd:.3g} USD a request."
 
 
 def _device_hour_usd(scenario: PoolScenario) -> float | None:

@@ -77,7 +77,7 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
                     f"at most {running} running requests a replica in place of {guard.running_requests}, "
                     "until step times are measured"
                 )
-        return "no tighter limit that was tried: refuse by rate, before requests reach a replica"
+        return "none of the tighter limits tried: reject by rate, before requests reach a replica"
 
     passes = during >= least_rps
     return DrillResult(
@@ -85,7 +85,7 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
         title="queue collapse",
         pool=scenario.pool.spec.name,
         verdict=DrillVerdict.PASSES if passes else DrillVerdict.FAILS,
-        figure="successes of a replica",
+        figure="successes per replica",
         before=scenario.figure(
             "queue-collapse.before_rps", before, "req/s", "successes at the planning rate, simulated"
         ),
@@ -93,12 +93,12 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
             "queue-collapse.during_rps",
             during,
             "req/s",
-            f"successes at {ratio:.3g} times what replicas can do, behind the admission limits, simulated",
+            f"successes at {ratio:.3g} times capacity, behind the admission limits, simulated",
             *(figure for figure in limits.figures.values() if figure.name == "limit.running_requests"),
         ),
         wanted=f"{least_rps:.3g} req/s",
         played=(
-            f"{ratio:.3g} times what replicas can do comes for {OVERLOAD_S / 60:g} min, {burst_rps:.3g} req/s a "
+            f"{ratio:.3g} times capacity arrives for {OVERLOAD_S / 60:g} min, {burst_rps:.3g} req/s a "
             f"replica, behind the plan's limits. Without them {open_rps:.3g} req/s succeed."
         ),
         change="" if passes else change(),
@@ -173,7 +173,7 @@ def storm_drill(scenario: PoolScenario) -> DrillResult:
         more = scenario.least_more(lambda extra: back(planned, extra)[1] >= least)
         if more is not None:
             found.append(f"{counted(more, 'more replica')} behind the router")
-        return first_of(found) or "shed until the queue is empty: no change that was tried lets the pool recover"
+        return first_of(found) or "shed until the queue is empty: no change tried lets the pool recover"
 
     passes = after >= least
     return DrillResult(
@@ -189,13 +189,13 @@ def storm_drill(scenario: PoolScenario) -> DrillResult:
             "retry-storm.during_fraction",
             after,
             "fraction",
-            "successes once the pool should be back, retries and limits as planned, simulated",
+            "successes once the pool should have recovered, retries and limits as planned, simulated",
             *policy.retry_inputs,
             policy.retry_budget,
         ),
         wanted=f"{100 * least:.3g} %",
         played=(
-            f"{BURST_RATIO:g} times what replicas can do comes for {length_s:.3g} s, clients ask up to "
+            f"{BURST_RATIO:g} times capacity arrives for {length_s:.3g} s, clients try up to "
             f"{int(number(policy.attempts))} times; judged {number(policy.recovery) / 60:.3g} min after it. Without "
             f"limits and retry budget {bare:.1%} succeed then."
         ),
@@ -262,17 +262,19 @@ def _outage_of(scenario: PoolScenario, tool: Tool) -> DrillResult:
         )
         if spread is not None:
             over_s = return_s * _SPREADS[spread - 1]
-            found.append(f"let at most {backlog / over_s:.3g} waiting tasks/s back, over {over_s / 60:.3g} min")
-        return first_of(found) or "refuse new tasks while the tool is down: what waits is more than the fleet takes"
+            found.append(f"let at most {backlog / over_s:.3g} waiting tasks/s back in, over {over_s / 60:.3g} min")
+        return (
+            first_of(found) or "refuse new tasks while the tool is down: the backlog exceeds what the fleet can absorb"
+        )
 
-    waiting = f"{counted(round(backlog), 'request')} in waiting" + (f", holding {held:,.0f} KV tokens" if held else "")
+    waiting = f"{counted(round(backlog), 'request')} waiting" + (f", holding {held:,.0f} KV tokens" if held else "")
     return scenario.judged(
         "tool-outage",
         "tool outage",
         play(return_s, kept_tokens=held, runs=RUNS),
         played=(
             f"{tool.name} is down for {OUTAGE_S / 60:g} min: {waiting}, all back within {return_s:.3g} s of its end. "
-            "A request counts from when it reaches the fleet."
+            "Latency counts from when a request reaches the fleet."
         ),
         change=change,
         beside=tool.inputs,

@@ -61,7 +61,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True)
 class DrillAttainment:
-    """The SLO that came off worst during the event, and the same SLO before it."""
+    """The SLO that was attained worst during the event, and the same SLO before it."""
 
     before: Attainment
     during: Attainment

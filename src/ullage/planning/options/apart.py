@@ -29,7 +29,7 @@ from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_dem
 from ullage.service.trial.decide import Effort
 from ullage.simulate.statistics import Interval
 
-PAYS, UNSURE, PAYS_NOT = "pays", "does not surely pay", "does not pay"
+PAYS, UNSURE, PAYS_NOT = "pays off", "may not pay off", "does not pay off"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class ApartOption:
         prefill, decode = sum(self.prefill_replicas), sum(self.decode_replicas)
         made = f"{prefill} prefill + {decode} decode replicas, {self.paid_devices} devices"
         if self.own_replicas is None or self.own_score is None or self.own_steady_devices is None:
-            said = f"{self.name}: {made}, and every SLO is met, which the pool as it is does not"
+            said = f"{self.name}: {made}, and every SLO is met, unlike the pool as it is"
         else:
             change = self.score.value / self.own_score.value - 1.0
             said = (
@@ -85,7 +85,7 @@ class ApartOption:
         assumed = " is assumed" if self.bandwidth.evidence is Evidence.ASSUMED else " is stated"
         sent = f"{float(self.bandwidth.value) / 1e9:g} GB/s{assumed}"
         return (
-            f"Evidence: {self.evidence}. Measure first: what one replica sends to another ({sent}), and TTFT of one "
+            f"Evidence: {self.evidence}. Measure first: the transfer rate between replicas ({sent}), and TTFT of one "
             "prefill and one decode replica under load (docs/howto/split-prefill-and-decode.md says how far off it is)."
         )
 
@@ -101,7 +101,7 @@ def apart_option(
     """The pool's own replica with prefill and decode apart, or why not; None where the pool is a side already."""
     if pool.phase is not None:
         return None
-    name = f"{pool.device.name} tp{pool.settings.sharding.tp}, prefill and decode apart"
+    name = f"{pool.device.name} tp{pool.settings.sharding.tp}, prefill and decode disaggregated"
     sides = apart_sides(pool, asked.spec.options.transfer)
     asked = replace(asked, point=sides_point(asked.spec, pool, sides))
     trials: list[CandidateTrial] = []
@@ -187,7 +187,7 @@ def _measured(
     )
     if not any(each.slos for each in own.classes):
         fix = "State a limit on TTFT or on the end of a request."
-        unlimited = InputError(field="slo", value="none", problem="nothing limits how long a prompt waits", fix=fix)
+        unlimited = InputError(field="slo", value="none", problem="no SLO limits how long a prompt waits", fix=fix)
         return refused_candidate("limits", unlimited, candidate)
     fit = fit_of(candidate, own)
     if isinstance(fit, Rejection):

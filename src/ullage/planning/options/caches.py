@@ -21,16 +21,16 @@ from ullage.planning.options.trial import CandidateResult, CandidateTrial
 from ullage.planning.spec import PoolSpec
 from ullage.service.trial.decide import Effort
 
-BESIDE = "the pool as it is, with caches that are simulated"
+BESIDE = "the pool as it is, with simulated caches"
 PREFIX_AWARE = "prefix-aware routing"
-HOST_CACHE = f"host cache of {HOST_CACHE_BYTES / 1e9:.0f} GB a replica"
+HOST_CACHE = f"host cache of {HOST_CACHE_BYTES / 1e9:.0f} GB per replica"
 _ROUTER_FIRST = (
     "Measure first: the share of prompt tokens that your engines find cached behind the router you have (vLLM: "
     "prefix_cache_hits / prefix_cache_queries), and replay a trace with block hashes (ullage simulate --routing "
     "prefix_aware)."
 )
 _HOST_FIRST = (
-    f"Blocks are loaded at {HOST_LINK_BYTES_PER_S / 1e9:.0f} GB/s a device, which is assumed, in the step that admits "
+    f"Blocks are loaded at {HOST_LINK_BYTES_PER_S / 1e9:.0f} GB/s per device (assumed), in the step that admits "
     "their request. The host memory itself is not on the bill: check that machines have it free. Measure first: the "
     "share of prompt tokens found with it, and how long a load takes (ullage simulate --host-cache)."
 )
@@ -64,13 +64,13 @@ class CacheOption:
     @property
     def note(self) -> str:
         """The row as a sentence: what it saves, what it rests on and what to measure first."""
-        verdict = "pays" if self.pays else "does not surely pay"
+        verdict = "pays off" if self.pays else "may not pay off"
         stated = "" if self.stated_replicas is None else f" With hits as stated it would be {self.stated_replicas}."
         was = f"{self.beside.replicas} replicas, {self.beside.paid_devices} devices"
         becomes = f"{self.run.replicas} replicas, {self.run.paid_devices} devices, {self.change_fraction:+.0%}"
         return (
-            f"{self.name}: {was} -> {becomes} ({self.run.evidence}); it {verdict} at this load.{stated} Which prompt "
-            f"begins like which is assumed from sessions, reuse distances and classes. {self.measure_first}"
+            f"{self.name}: {was} -> {becomes} ({self.run.evidence}); it {verdict} at this load.{stated} Which prompts "
+            f"share prefixes is assumed from sessions, reuse distances and classes. {self.measure_first}"
         )
 
 

@@ -68,7 +68,7 @@ MONTHS = Assumption(
     unit="months",
     evidence=Evidence.ASSUMED,
     source=Source(
-        what="default of Ullage: growth that was measured over weeks says little of more than half a year",
+        what="default of Ullage: growth measured over weeks says little beyond half a year",
         where="docs/howto/choose-a-device.md",
         date=_WRITTEN,
     ),
@@ -140,7 +140,7 @@ class Orders:
         if not late:
             return ()
         first = late[0]
-        asked = f"its {first.more_devices} devices had to be asked for {first.late_days} days ago"
+        asked = f"its {first.more_devices} devices had to be ordered {first.late_days} days ago"
         return (f"Too late for {first.month:%B %Y}: {asked}.",)
 
 

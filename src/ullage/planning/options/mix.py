@@ -145,7 +145,7 @@ class VerifiedMix:
 
 NO_MIX = NotGiven(
     stage="mix",
-    instead="No mix: there is one kind of replica for one pool.",
+    instead="No mix: there is only one kind of replica for one pool.",
     fix="Name several devices under options.devices, all with prices.",
 )
 

@@ -129,7 +129,7 @@ def _checked(problem: MixProblem, *, replicas: dict[str, int], parts: dict[tuple
     for part in problem.slices:
         dealt = sum(count for (_, name), count in parts.items() if name == part.name)
         if dealt != problem.parts:
-            raise InternalError(law=f"slice {part.name} is dealt out whole", left=dealt, right=problem.parts)
+            raise InternalError(law=f"slice {part.name} is fully assigned", left=dealt, right=problem.parts)
     for kind in problem.kinds:
         busy = sum(
             parts.get((kind.name, part.name), 0) * problem.work(kind, part)

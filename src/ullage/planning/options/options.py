@@ -221,7 +221,7 @@ def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
         if own is None or other == own.fit.candidate.pool.settings.speculation:
             continue
         change = run.score.value / own.score.value - 1.0
-        verdict = "pays" if run.score.high < own.score.low else "does not surely pay"
+        verdict = "pays off" if run.score.high < own.score.low else "may not pay off"
         said = f"{run.name}: {own.replicas} -> {run.replicas} replicas, {change:+.0%}; it {verdict} at this load."
         if other is not None and not other.is_stated:
             said += (
@@ -240,15 +240,15 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
         if isinstance(each.measured.fit.quotes, MissingPrice)
     }
     if missing and len(missing) == len({each.measured.fit.candidate.pool.device.name for each in places}):
-        notes.append("Not priced: candidates are ranked by the devices that are paid for.")
+        notes.append("Not priced: candidates are ranked by devices paid for.")
     elif missing:
-        notes.append("Not priced candidates stand last, ranked by devices.")
+        notes.append("Candidates without a price come last, ranked by devices.")
     notes += [str(each) for each in dict.fromkeys(missing.values())]
     variants = {each.measured.fit.candidate.pool.model.name for each in places}
     if len(variants) > 1:
-        notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; nothing here judges it.")
+        notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; Ullage does not check it.")
     notes += _speculation_notes(places)
     if len(places) > 1 and not places[0].is_sure:
         one, other = places[0].measured, places[1].measured
-        notes.append(f"{one.name} and {other.name} are too close to tell: another seed may swap them.")
+        notes.append(f"{one.name} and {other.name} are too close to call: another seed may swap them.")
     return tuple(notes)

@@ -180,10 +180,10 @@ def _idle_refusal(miss: IdleMiss, inputs: tuple[Figure | Assumption, ...]) -> Re
     return Rejection(
         stage="roofline",
         reason=f"{what} is at least {least} with one request at a time; the limit is {limit}",
-        figure=_figure("option.idle_s", miss.least_s, "s", f"{what} of requests that are alone on a replica", inputs),
+        figure=_figure("option.idle_s", miss.least_s, "s", f"{what} of a request alone on a replica", inputs),
         remedies=(
-            Remedy(change=f"a {miss.slo.name} of {least} or more for {miss.request_class}", effect="it may hold"),
-            Remedy(change="more devices a replica, or a smaller model", effect="shorter steps"),
+            Remedy(change=f"a {miss.slo.name} of {least} or more for {miss.request_class}", effect="it may be met"),
+            Remedy(change="more devices per replica, or a smaller model", effect="shorter steps"),
         ),
     )
 
@@ -208,7 +208,7 @@ def bound_refusal(fit: Fit, least: float, best: float, best_name: str, unit: str
     """Even at its best it is dearer than a candidate that was simulated."""
     return Rejection(
         stage="bound",
-        reason=f"at least {least:.4g} {unit} with every step full, and {best_name} needs {best:.4g}",
+        reason=f"at least {least:.4g} {unit} with every step full, while {best_name} needs {best:.4g}",
         figure=_figure(
             "option.least",
             least,
@@ -234,7 +234,7 @@ def refused_candidate(stage: str, error: InputError, candidate: Candidate) -> Re
             "tp x pp",
             candidate.pool.choices or (candidate.pool.device.memory,),
         ),
-        remedies=(Remedy(change=error.fix.rstrip("."), effect="it can be looked at"),),
+        remedies=(Remedy(change=error.fix.rstrip("."), effect="it can be considered"),),
     )
 
 

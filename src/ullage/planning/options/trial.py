@@ -284,7 +284,7 @@ def least_score(fit: Fit) -> float:
 def _too_many(fit: Fit, replicas: int, most: Assumption) -> Rejection:
     return Rejection(
         stage="replicas",
-        reason=f"{replicas} replicas are needed with reserves, and {most.value} may run",
+        reason=f"{replicas} replicas are needed with reserves, but only {most.value} may run",
         figure=Figure(
             name="option.replicas",
             value=replicas,

@@ -121,7 +121,7 @@ def plan_portfolio(
         return _unplaceable(pools, limits, as_of)
     open_still = turning(pools, limits, placed)
     losses = tuple(each for region in limits.regions for each in _lost(region.name, pools, limits, placed))
-    notes = [f"{name}: the whole plan refuses it; its first look stands in." for name in refused]
+    notes = [f"{name}: its full plan is refused; its estimate is used instead." for name in refused]
     return _portfolio(pools, limits, placed, losses, tuple(each for each in open_still if each not in refused), notes)
 
 
@@ -216,7 +216,7 @@ def _portfolio(
     if unpriced:
         notes.append(f"Not priced, and counted as 0 USD: {', '.join(unpriced)}.")
     if all(limits.terms(each.service).shortfall_usd is None for each in pools) and limits.shortfall_usd is None:
-        notes.append("Nobody says what a lost request costs: all are taken to cost the same.")
+        notes.append("The cost of a lost request is not stated: all count the same.")
     return Portfolio(
         name=limits.name,
         pools=rows,
@@ -285,13 +285,13 @@ def _unplaceable(pools: Sequence[PoolNeed], limits: PortfolioLimits, as_of: date
         name="portfolio.least_devices",
         value=least,
         unit="devices",
-        formula="devices of the replicas that may not be given up",
+        formula="devices of the replicas that must not be dropped",
         sources=(Source(what="services and quotas of the portfolio", where=limits.name, date=as_of),),
         own_evidence=Evidence.ESTIMATED,
     )
     return Rejection(
         stage="portfolio",
-        reason="what may not be given up does not fit into quotas, nodes and budget",
+        reason="the replicas that must not be dropped exceed quotas, nodes or budget",
         figure=figure,
         remedies=(Remedy(change="a smaller `least` of services, or larger quotas", effect="something can be placed"),),
     )

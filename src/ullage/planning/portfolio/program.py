@@ -248,7 +248,7 @@ class _Program:
         for pool in self.pools:
             stands = sum(each for (name, _), each in placed.replicas.items() if name == pool.name)
             if stands + placed.given_up.get(pool.name, 0) != pool.replicas:
-                raise InternalError(law=f"every replica of {pool.name} stands or is given up", left=stands, right=pool)
+                raise InternalError(law=f"every replica of {pool.name} is placed or dropped", left=stands, right=pool)
         for region in self.regions:
             for device, quota in region.quota_devices.items():
                 used = sum(n * size for (d, size, r), n in placed.nodes.items() if (d, r) == (device, region.name))

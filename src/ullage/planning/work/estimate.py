@@ -112,9 +112,9 @@ def over_limit(spec: PlanSpec, limit: WorkLimit, *, rounds: float = 1.0, played_
     cpu_s, memory_bytes = number(work.cpu), number(work.memory)
     over = []
     if cpu_s > limit.cpu_s:
-        over.append((work.cpu, f"{_time(cpu_s)} of CPU where {_time(limit.cpu_s)} are allowed"))
+        over.append((work.cpu, f"{_time(cpu_s)} of CPU, with {_time(limit.cpu_s)} allowed"))
     if memory_bytes > limit.memory_bytes:
-        over.append((work.memory, f"{_gib(memory_bytes)} of memory where {_gib(limit.memory_bytes)} are allowed"))
+        over.append((work.memory, f"{_gib(memory_bytes)} of memory, with {_gib(limit.memory_bytes)} allowed"))
     if not over:
         return None
     classes = max(len(spec.served_by(each.name)) for each in spec.pools)
@@ -125,9 +125,9 @@ def over_limit(spec: PlanSpec, limit: WorkLimit, *, rounds: float = 1.0, played_
         f"{' and '.join(sentence for _, sentence in over)}",
         figure=over[0][0],
         remedies=(
-            Remedy(change=said, effect="the work is done"),
-            Remedy(change="classes of one SLO and shape taken together", effect="less time and memory"),
-            Remedy(change="a plan file for each group of pools", effect="less time at once"),
+            Remedy(change=said, effect="the run is allowed"),
+            Remedy(change="classes with the same SLO and shape merged", effect="less time and memory"),
+            Remedy(change="a plan file for each group of pools", effect="less time per run"),
         ),
     )
 

@@ -75,7 +75,7 @@ def _rows(text: str, file: str) -> Iterator[tuple[str, list[str]]]:
                 yield f"{file}:{rows.line_num}", row
     except csv.Error as error:
         raise InputError(
-            field=f"{file}:{rows.line_num}", value=str(error), problem="is not CSV", fix="Write the file anew."
+            field=f"{file}:{rows.line_num}", value=str(error), problem="is not CSV", fix="Write the file again."
         ) from error
 
 
@@ -220,7 +220,7 @@ def _mib(text: str, where: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:MiB)?\s*", text)
     if found is None:
         raise InputError(
-            field=where, value=text, problem="is not a number of MiB", fix="Write the file anew; it seems damaged."
+            field=where, value=text, problem="is not a number of MiB", fix="Write the file again; it seems damaged."
         )
     return round(float(found[1]) * _MIB)
 
@@ -246,5 +246,5 @@ def _cut(where: str, row: Sequence[str]) -> InputError:
         field=where,
         value=" ".join(row),
         problem="is a line cut short",
-        fix="Drop the last line, or write the file anew.",
+        fix="Drop the last line, or write the file again.",
     )

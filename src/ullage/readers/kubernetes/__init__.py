@@ -78,7 +78,7 @@ def read_rules(files: Sequence[Path]) -> tuple[ReadRule, ...]:
 def _unread(objects: Sequence[Object], found: Sequence[tuple[Object, object]]) -> tuple[str, ...]:
     known = {*WORKLOADS, *_AUTOSCALERS, "Node"}
     other = [f"{each.kind} {each.name}: not of a kind that is read here" for each in objects if each.kind not in known]
-    idle = [f"{each.kind} {each.name}: asks for no device" for each, pool in found if pool is None]
+    idle = [f"{each.kind} {each.name}: requests no device" for each, pool in found if pool is None]
     return (*other, *idle)
 
 

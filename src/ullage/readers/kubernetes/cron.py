@@ -49,7 +49,10 @@ def _minutes(text: str, field: str) -> list[int] | None:
     parts = text.lower().split()
     if len(parts) != 5:
         raise InputError(
-            field=field, value=text, problem="is no cron expression of five fields", fix="Give for example 0 8 * * 1-5."
+            field=field,
+            value=text,
+            problem="is not a cron expression of five fields",
+            fix="Give for example 0 8 * * 1-5.",
         )
     minutes, hours = _values(parts[0], 0, 59, field, text), _values(parts[1], 0, 23, field, text)
     for place, name in enumerate(_DAYS):
@@ -85,6 +88,6 @@ def _offset_minutes(name: str, field: str) -> int:
         offset = _WINTER.astimezone(ZoneInfo(name)).utcoffset()
     except (KeyError, OSError, ValueError):
         raise InputError(
-            field=field, value=name, problem="is no time zone", fix="Give for example Europe/Berlin."
+            field=field, value=name, problem="is not a time zone", fix="Give for example Europe/Berlin."
         ) from None
     return 0 if offset is None else round(offset.total_seconds() / 60.0)

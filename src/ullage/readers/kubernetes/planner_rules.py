@@ -135,13 +135,13 @@ def dynamo_spec(given: Mapping[str, Any], where: str) -> tuple[DynamoSpec, str]:
     is_sla = target == DynamoTarget.SLA.value
     if mode != "agg":
         raise InputError(
-            field=f"{where}.mode", value=mode, problem="scales prefill and decode apart, which is not played here",
+            field=f"{where}.mode", value=mode, problem="scales prefill and decode separately, which is not simulated",
             fix="Give the planner of a deployment with mode: agg.",
         )  # fmt: skip
     if is_sla and given.get("enable_load_scaling"):
         raise InputError(
             field=f"{where}.enable_load_scaling", value=True,
-            problem="scales by a regression that the planner learns from its engines' steps, which is not played here",
+            problem="scales by a regression that the planner learns from its engines' steps, which is not simulated",
             fix="Set it to false, or take another optimization_target.",
         )  # fmt: skip
     rates = (_percent(given, f"decode_scale_{way}_kv_rate", where) for way in ("up", "down"))

@@ -138,7 +138,7 @@ def _hpa_metric(entry: Any, where: str, served: Mapping[str, str]) -> tuple[HpaM
         return HpaMetric(kind=MetricKind.PODS, target_value=max(1, round(1000 * average))), _each(query), name
     if kind not in ("External", "Object"):
         raise InputError(
-            field=f"{where}.type", value=kind, problem="is no type of metric", fix="Give External, Pods or Resource."
+            field=f"{where}.type", value=kind, problem="is not a metric type", fix="Give External, Pods or Resource."
         )
     is_value = walked(aim, "averageValue") is None
     field = "value" if is_value else "averageValue"
@@ -246,7 +246,7 @@ def _variants(objects: Sequence[Object], found: Sequence[ReadRule], saturation: 
             raise InputError(
                 field=f"{each.where}.spec.modelProfile",
                 value="given",
-                problem="belongs to the optimiser of versions before 0.3, which is not played here",
+                problem="belongs to the optimiser of versions before 0.3, which is not simulated",
                 fix="Give the objects of version 0.5, or the HorizontalPodAutoscaler that is to run.",
             )
         made = variant_spec(saturation, follower(least=1, most=_NO_MOST), str(each.at("spec", "modelID") or ""))
@@ -274,7 +274,7 @@ def _keda(found: Object) -> ReadRule:
     queries: dict[str, MetricQuery] = {}
     triggers, unread, clocks = [], [], []
     if not listed(walked(spec, "triggers")):
-        problem, fix = "has no trigger: nothing tells it how many replicas to have", "Give triggers with their queries."
+        problem, fix = "has no trigger: nothing decides its number of replicas", "Give triggers with their queries."
         raise InputError(field=f"{where}.spec.triggers", value=spec.get("triggers"), problem=problem, fix=fix)
     # A formula names its triggers one by one.
     formula = walked(spec, "advanced", "scalingModifiers", "formula")

@@ -215,7 +215,7 @@ def _anomalies(fields: Fields) -> tuple[PointAnomaly, ...]:
         found.append(
             anomaly(
                 Flag.STATED_BY_TOOL,
-                f"AIPerf counts {mismatched:g} answers whose length is not the one that was asked for.",
+                f"AIPerf counts {mismatched:g} answers whose length is not the requested one.",
             )
         )
     return tuple(found)

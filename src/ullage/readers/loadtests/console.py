@@ -90,7 +90,7 @@ def _blocks(text: str, file: str) -> Iterator[dict[str, Any]]:
             raise InputError(
                 field=file,
                 value=header.group().strip(" =\n"),
-                problem="has no closing line, so that the text is cut short",
+                problem="has no closing line, so the text is cut short",
                 fix="Copy the whole block, down to its line of equals signs.",
             )
         yield {**arguments, **_numbers(before), **_numbers(text[header.end() : end])}
@@ -130,7 +130,7 @@ def _point(fields: Fields, place: int) -> Point:
             model=fields.text("model"),
             engine=fields.text("backend"),
             dataset=fields.text("dataset_name"),
-            notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted a step",),
+            notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted per step",),
         ),
         load=load_of(fields),
         duration_s=duration_s,

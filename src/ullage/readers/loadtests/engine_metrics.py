@@ -227,7 +227,7 @@ def _difference(before: _Page, after: _Page, file: str) -> dict[str, float]:
         if name.endswith(("_count", "_sum", "_total")):
             found[name] = value - before.totals.get(name, 0.0)
             if found[name] < 0:
-                problem = "fell between two scrapes: the engine was started anew"
+                problem = "fell between two scrapes: the engine was restarted"
                 raise _wrong(file, name, problem, "Give scrapes of one run of the engine.")
     return found
 

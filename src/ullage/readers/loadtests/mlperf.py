@@ -182,7 +182,7 @@ def _verdict_anomalies(verdict: str | None, is_server: bool, limits: GoodputLimi
             anomaly(
                 Flag.STATED_BY_TOOL,
                 f"The limits hold for p99: TTFT {limits.ttft_s * 1000:g} ms, TPOT {limits.tpot_s * 1000:g} ms. Loadgen "
-                "prints Server for the Interactive scenario too; only these limits tell which it was.",
+                "prints Server for the Interactive scenario too; only these limits show which it was.",
             )
         )
     return found

@@ -142,7 +142,7 @@ def _row(content: Content, header: list[str], row: tuple[str, ...], index: int) 
             where,
             f"{len(row)} columns",
             f"the header has {len(header)}: the file is cut short",
-            "Mend the row.",
+            "Fix the row.",
         )
     data: dict[str, Any] = {}
     for name, cell in zip(header, row, strict=True):

@@ -108,7 +108,7 @@ def _subject(fields: Fields) -> LoadTestSubject:
         tp=server.whole("tp_size"),
         poll_steps=server.whole("scheduler_recv_interval"),
         dataset=fields.text("dataset_name"),
-        notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted a step",),
+        notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted per step",),
     )
 
 

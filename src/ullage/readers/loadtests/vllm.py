@@ -93,7 +93,7 @@ def _latencies(fields: Fields) -> tuple[LatencySummary, ...]:
 def _subject(fields: Fields) -> LoadTestSubject:
     notes = []
     if (accepted := fields.number("spec_decode_acceptance_length")) is not None:
-        notes.append(f"speculative decoding, {accepted:g} tokens accepted a step")
+        notes.append(f"speculative decoding, {accepted:g} tokens accepted per step")
     if (strategy := fields.text("ramp_up_strategy")) is not None:
         notes.append(f"the rate ramped up ({strategy})")
     tp = fields.text("tp")

@@ -248,7 +248,7 @@ def _gated(text: TextConfig) -> bool:
     written = keys.text_or(name) if name is not None else None
     if name is not None and written not in _GATED:
         fix = f"Known gated ones: {', '.join(_GATED)}. Add the class to the reader's table of families."
-        raise keys.wrong(name, "does not tell whether the feed-forward block is gated", fix)
+        raise keys.wrong(name, "does not state whether the feed-forward block is gated", fix)
     why = f"a feed-forward block with {written or 'no stated activation'} is gated in every class we know"
     keys.record.assume(keys.where("gated feed-forward"), "true", "flag", why)
     return True

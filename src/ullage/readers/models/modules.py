@@ -108,7 +108,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(written)
     except re.error as error:
         problem = f"is not a regular expression ({error})"
-        raise InputError(field="quantization_config.ignore", value=pattern, problem=problem, fix="Mend it.") from error
+        raise InputError(
+            field="quantization_config.ignore", value=pattern, problem=problem, fix="Fix the file."
+        ) from error
 
 
 Parts = tuple[tuple[str, ...], ...]

@@ -80,7 +80,7 @@ def refuse_unread(text: TextConfig) -> None:
         lenient = text.known or value is True
         if not (_CHANGES_THE_CACHE if lenient else _SPEAKS_OF_MEMORY).search(name):
             continue
-        problem = "speaks of something that may change memory, and this reader does not understand it"
+        problem = "may affect memory and is not understood by this reader"
         fix = "Take the key out if it changes neither weights nor cache, or model it in ullage/readers/models."
         raise InputError(field=keys.where(name), value=value, problem=problem, fix=fix)
 

@@ -58,5 +58,5 @@ def _note_old(dates: dict[str, datetime.date], into: Gathering) -> None:
             into.note(
                 "a provider's prices are much older than the newest here",
                 f"{provider}, of {dated}, {days} days before {newest}",
-                "they are kept with their own date, and are past their age",
+                "they are kept with their own date, and are past their maximum age",
             )

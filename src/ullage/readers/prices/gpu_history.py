@@ -41,7 +41,7 @@ def read(file: PriceFile) -> PriceList:
     for at, number, row in dated:
         key = (row["provider"], row["instance"], row["region"])
         if at > on:
-            into.drop("after the day asked for")
+            into.drop("after the requested day")
         elif key in last and last[key][0] >= at:
             into.drop("before the last row until that day")
         else:

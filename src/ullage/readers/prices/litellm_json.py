@@ -102,5 +102,5 @@ def _amount(file: str, name: str, model: Mapping[str, Any], key: str) -> float |
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise InputError(field=f"{file}: {name}.{key}", value=value, problem="is not an amount", fix="Mend the file.")
+        raise InputError(field=f"{file}: {name}.{key}", value=value, problem="is not an amount", fix="Fix the file.")
     return float(value)

@@ -181,7 +181,7 @@ def _upfront(file: PriceFile, row: Row, number: int, name: str, purchase: Purcha
         raise InputError(
             field=where,
             value=text,
-            problem=f"stands beside a price {purchase}, which has no term to spread it over",
+            problem=f"is given with a price {purchase}, which has no term to spread it over",
             fix="Give a purchase such as 1y-partial-upfront.",
         )
     money = parse_money(text, field=where)
@@ -208,5 +208,5 @@ def _said(
 def _provider(row: Row, where: str) -> str:
     provider = row.get("provider", "").strip()
     if not provider:
-        raise InputError(field=f"{where}: provider", value="", problem="is missing", fix="Say who sells it.")
+        raise InputError(field=f"{where}: provider", value="", problem="is missing", fix="State the provider.")
     return provider

@@ -53,8 +53,8 @@ class PriceFile:
             raise InputError(
                 field=self.file,
                 value=None,
-                problem="does not say when its prices held",
-                fix="Say so beside the file, for example dated: 2026-11-01.",
+                problem="does not state the date of its prices",
+                fix="State it next to the file, for example dated: 2026-11-01.",
             )
         return self.provenance.dated
 

@@ -96,6 +96,6 @@ def _provider(file: PriceFile) -> str:
     raise InputError(
         field=file.file,
         value=None,
-        problem="does not say whose prices it holds",
-        fix="Say so beside the file, for example provider: aws.",
+        problem="does not name its provider",
+        fix="State it next to the file, for example provider: aws.",
     )

@@ -48,8 +48,8 @@ def add_tokens(row: TokenRow, into: Gathering) -> None:
         return into.drop("no price, or 0")
     given, made = priced.get(TokenKind.INPUT, 0.0), priced.get(TokenKind.OUTPUT, 0.0)
     if given > _HIGHEST_INPUT or made > _HIGHEST_OUTPUT:
-        into.note("above any price ever asked", f"{row.shown}: {given * 1e6:g} and {made * 1e6:g} USD/Mtok", "dropped")
-        return into.drop("above any price ever asked: likely another unit")
+        into.note("above any known price", f"{row.shown}: {given * 1e6:g} and {made * 1e6:g} USD/Mtok", "dropped")
+        return into.drop("above any known price: likely another unit")
     if 0 < made < given:
         into.note("output cheaper than input", f"{row.shown}: {made * 1e6:g} under {given * 1e6:g} USD/Mtok", "kept")
     if given and priced.get(TokenKind.CACHED_READ, 0.0) > given:

@@ -105,7 +105,7 @@ class PrometheusClient:
                 # A server, or a cache before it, that answers for other times than were asked is not followed.
                 asked_for = [(at, value) for at, value in _pairs(each) if first - step_s < at < last + step_s]
                 if len(asked_for) < len(each.times_s):
-                    warnings.append("values at times that were not asked for were left out")
+                    warnings.append("values at times that were not requested were left out")
                 times.extend(at for at, _ in asked_for)
                 values.extend(value for _, value in asked_for)
         if failed is not None and len(missing) == len(chunks):

@@ -42,7 +42,7 @@ def observation_of(
     for quantity in asked:
         own = [each for each in found if each.quantity is quantity and not np.isnan(each.values).all()]
         if not own:
-            said.append(_note(NoteKind.MISSING, quantity, "no metric of it has data in this stretch"))
+            said.append(_note(NoteKind.MISSING, quantity, "none of its metrics has data in this period"))
             continue
         joined, chosen = _joined(own)
         said += _join_notes(quantity, own, chosen, grid)

@@ -51,10 +51,10 @@ def _named(kind: SeriesKind, over: str = "sum", **names: str) -> tuple[MetricNam
 
 
 _COUNTER, _LEVEL, _HISTOGRAM = SeriesKind.COUNTER, SeriesKind.LEVEL, SeriesKind.HISTOGRAM
-_ABORTED = "requests that were aborted are not in it, so that arrivals under overload are too few"
+_ABORTED = "requests that were aborted are not in it, so arrivals under overload are undercounted"
 # Lists of models and probes are read with GET, and are no requests.
 _ASKED = 'handler=~"/v1/.*",method=~"|POST"'
-_FINISHED = "counts requests when they are finished, so that those of a growing backlog come late"
+_FINISHED = "counts requests when they finish, so a growing backlog is counted late"
 
 METRICS: dict[ObservedQuantity, tuple[MetricName, ...]] = {
     ObservedQuantity.ARRIVALS: (

@@ -316,7 +316,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
         Anomaly(
             kind=AnomalyKind.LOCAL_TIME,
             weight=Severity.NOTE,
-            sentence="The times carry no zone and are taken as UTC; name the zone with --zone if they are local.",
+            sentence="The times carry no zone and are read as UTC; name the zone with --zone if they are local.",
             touches=("season",),
         ),
     )
@@ -342,8 +342,9 @@ def _mixed(bare: int, zoned: int) -> Anomaly:
     return Anomaly(
         kind=AnomalyKind.LOCAL_TIME,
         weight=Severity.SERIOUS if share > GRAVE_DROPPED_FRACTION else Severity.CAUTION,
-        sentence=f"{bare:,} of {bare + zoned:,} times carry no zone beside others that do: they are taken as UTC, and "
-        "are hours off if they are local; name their zone with --zone.",
+        sentence=f"{bare:,} of {bare + zoned:,} times carry no zone while others do: they are read as UTC, and are "
+        "hours off if they are "
+        "local; name their zone with --zone.",
         share_fraction=share,
         touches=("arrivals", "season"),
     )
@@ -383,7 +384,7 @@ def _unit_note(draft: Draft, column: str, unit: str) -> Anomaly:
     return Anomaly(
         kind=AnomalyKind.UNIT_UNCERTAIN,
         weight=Severity.NOTE,
-        sentence=f"{theirs} carries no unit and is taken as {unit}, by its size; if it is not, say "
+        sentence=f"{theirs} carries no unit and is read as {unit}, by its size; if it is not, give "
         f"--column {other}={theirs}.",
         touches=("inflight",),
     )
@@ -419,7 +420,7 @@ def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:
         Anomaly(
             kind=AnomalyKind.ROWS_REPAIRED,
             weight=Severity.NOTE,
-            sentence=f"{each.rows:,} of {counts.read_rows:,} rows were mended: {each.reason}.",
+            sentence=f"{each.rows:,} of {counts.read_rows:,} rows were repaired: {each.reason}.",
             share_fraction=each.rows / counts.read_rows,
             touches=("lengths",),
         )

@@ -135,7 +135,9 @@ def _field_of(file: Glimpse, ours: str, theirs: str) -> str:
     if ours not in (*KNOWN, *TIMES):
         raise unknown_name(field="map", name=ours, known=KNOWN, fix="See docs/reference/trace-formats.md.")
     if theirs not in file.fields:
-        raise unknown_name(field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is no column of {file.name}.")
+        raise unknown_name(
+            field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is not a column of {file.name}."
+        )
     return theirs
 
 

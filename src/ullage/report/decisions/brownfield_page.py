@@ -12,7 +12,7 @@ from ullage.report.tables import plain_table
 
 
 def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]:
-    table = plain_table("Have and need", "pool", "runs as", "have", "need", "change", "devices")
+    table = plain_table("Running and needed", "pool", "runs as", "have", "need", "change", "devices")
     for each in found.changes:
         run = each.running
         table.add_row(
@@ -27,11 +27,11 @@ def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]
     free = "not known: no node was read" if found.free_devices is None else str(found.free_devices)
     parts.append(Text(f"Devices free today: {free}."))
     parts += [
-        Text(f"{each.kind} {each.name} runs and is in no plan; it keeps its devices.") for each in found.unplanned
+        Text(f"{each.kind} {each.name} is running but in no plan; it keeps its devices.") for each in found.unplanned
     ]
     settings = [(each.pool, one) for each in found.changes for one in each.settings]
     if settings:
-        table = plain_table("Settings that the plan does not have", "pool", "setting", "have", "need")
+        table = plain_table("Settings that differ from the plan", "pool", "setting", "have", "need")
         for pool, one in settings:
             table.add_row(pool, one.name, one.have, one.need)
         parts += ["", table]
@@ -52,4 +52,4 @@ def brownfield_page(found: Brownfield, running: Running) -> list[RenderableType]
 def _risks(risks: list[tuple[str, Risk]]) -> list[RenderableType]:
     ranked = sorted(risks, key=lambda pair: pair[1].weight is not RiskSeverity.STOPS)
     lines = [f"- {each.weight.value}: {f'{pool}: ' if pool else ''}{each.sentence}" for pool, each in ranked]
-    return [Text(line) for line in lines or ["- none was found"]]
+    return [Text(line) for line in lines or ["- none found"]]

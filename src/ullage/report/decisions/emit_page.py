@@ -21,8 +21,8 @@ def emit_page(
     if not compared:
         return [table]
     if not drift:
-        return [table, "", Text(f"{compared} says what the plan says.")]
-    differs = plain_table(f"Not as planned in {compared}", "object", "value", "planned", "there")
+        return [table, "", Text(f"{compared} matches the plan.")]
+    differs = plain_table(f"Differs from the plan in {compared}", "object", "value", "planned", "there")
     for row in drift:
         differs.add_row(*row)
     return [table, "", differs]

@@ -32,10 +32,10 @@ def _pool(each: PoolOptions, *, several: bool) -> list[RenderableType]:
     best = each.best
     simulated = len(each.ranking)
     first = (
-        f"{who}none of {each.candidates} candidates serves it alone."
+        f"{who}none of {each.candidates} candidates can serve it alone."
         if best is None
         else f"{who}{best.name} is best of {each.candidates} candidates: {_score(best)}, {best.paid_devices} devices. "
-        f"{simulated} were simulated to the end, {len(each.refused)} refused."
+        f"{simulated} were fully simulated, {len(each.refused)} refused."
     )
     parts: list[RenderableType] = [Text(first, style="bold"), *(Text(note) for note in each.notes), ""]
     if each.ranking:
@@ -68,14 +68,14 @@ def _ranking(pool: PoolOptions) -> RenderableType:
 
 
 def _remark(each: Ranked) -> str:
-    words = ["the plan's own"] if each.measured.fit.candidate.is_own else []
-    words += ["surely before the next"] if each.is_sure else []
+    words = ["current plan"] if each.measured.fit.candidate.is_own else []
+    words += ["clearly ahead of the next"] if each.is_sure else []
     return ", ".join(words)
 
 
 def _pareto(pool: PoolOptions) -> RenderableType:
     table = plain_table(
-        "No other candidate is better in all of these",
+        "Pareto-optimal: no other candidate is better on all of these",
         "candidate",
         "per 1,000 successes",
         "devices",
@@ -95,7 +95,7 @@ def _refused(pool: PoolOptions) -> Iterator[RenderableType]:
     yield Text("Refused", style="bold")
     for each in pool.refused:
         why = each.rejection
-        help_ = f" Would help: {why.remedies[0].change}." if why.remedies else ""
+        help_ = f" To fix: {why.remedies[0].change}." if why.remedies else ""
         yield Text(f"- {each.name}, by {why.stage}: {why.reason}.{help_}")
 
 
@@ -114,7 +114,7 @@ def _apart(found: ApartOption | Rejection | None) -> list[RenderableType]:
     if found is None:
         return []
     said = found.note if isinstance(found, ApartOption) else f"refused by {found.stage}: {found.reason}."
-    return [Text("Prefill and decode apart", style="bold"), Text(f"- {said}"), ""]
+    return [Text("Disaggregated prefill and decode", style="bold"), Text(f"- {said}"), ""]
 
 
 def _orders(rows: tuple[Order, ...]) -> RenderableType:
@@ -158,7 +158,7 @@ def _mix_verdict(mix: VerifiedMix) -> str:
     if mix.is_cheaper:
         return f"{cost}, every SLO met; one kind for each pool costs {single}."
     if mix.is_mixed:
-        return f"{cost}, every SLO met, but one kind for each pool costs {single}: a mix does not pay here."
+        return f"{cost}, every SLO met, but one kind for each pool costs {single}: a mix does not pay off here."
     return f"{cost}, every SLO met; no mix of kinds in one pool is cheaper."
 
 

@@ -35,23 +35,24 @@ def _verdict(found: Portfolio) -> str:
         return f"It fits: {counted(len(found.pools), 'pool')}, {size}."
     first = found.given_up[0]
     return (
-        f"It does not fit: {counted(given_up, 'replica')} of {len(found.given_up)} pools are given up, first of "
-        f"{first.need.name}, which loses {show_usd(found.lost_usd)} USD a month of requests in all; {size} stand."
+        f"It does not fit: {counted(given_up, 'replica')} of {len(found.given_up)} pools are dropped, first of "
+        f"{first.need.name}, which loses {show_usd(found.lost_usd)} USD a month of requests in total; {size} are "
+        "placed."
     )
 
 
 def _known(found: Portfolio, evaluated: int) -> str:
     looks = len(found.pools) - found.decided_pools
-    said = f"{show(found.requests_per_day, '')} requests a day. {looks} sizes are first looks ({evaluated} evaluated)"
-    said += f", {found.decided_pools} decided by the whole plan."
+    said = f"{show(found.requests_per_day, '')} requests a day. {looks} sizes are estimates ({evaluated} evaluated)"
+    said += f", {found.decided_pools} planned in full."
     if not found.undecided:
-        return said if not looks else f"{said} Nothing turns on a first look."
-    return f"{said} The answer still turns on {len(found.undecided)} first looks, first {found.undecided[0]}: --decide."
+        return said if not looks else f"{said} No decision depends on an estimate."
+    return f"{said} The result still depends on {len(found.undecided)} estimates, first {found.undecided[0]}: --decide."
 
 
 def _given_up(found: Portfolio) -> Table:
     table = plain_table(
-        "What is given up, least lost for a device first", "pool", "replicas", "of", "USD lost a month", "a device"
+        "Dropped, lowest loss per device first", "pool", "replicas", "of", "USD lost a month", "per device"
     )
     for each in found.given_up[:_MOST_ROWS]:
         table.add_row(
@@ -63,7 +64,7 @@ def _given_up(found: Portfolio) -> Table:
 
 
 def _regions(found: Portfolio) -> Table:
-    table = plain_table("Regions", "region", "device", "devices", "nodes", "of them idle", "quota", "committed")
+    table = plain_table("Regions", "region", "device", "devices", "nodes", "of which idle", "quota", "committed")
     for each in found.regions:
         quota = "none stated" if each.quota_devices is None else str(each.quota_devices)
         table.add_row(
@@ -88,9 +89,9 @@ def _pools(found: Portfolio) -> Table:
 
 def _lost(each: LostRegion) -> str:
     moved = sum(one.replicas for one in each.moves)
-    said = f"Without {each.region}: {moved} of {counted(each.replicas, 'replica')} find a place elsewhere"
+    said = f"Without {each.region}: {moved} of {counted(each.replicas, 'replica')} move elsewhere"
     if each.stopped:
-        said += f", {sum(one.replicas for one in each.stopped)} that stand there stop for them"
+        said += f", {sum(one.replicas for one in each.stopped)} there stop to make room"
     if each.given_up:
         said += f", {sum(each.given_up.values())} are lost at {show_usd(each.lost_usd_per_day)} USD a day"
     return f"{said}."

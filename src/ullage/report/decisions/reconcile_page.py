@@ -45,7 +45,7 @@ def reconcile_page(
     parts += [_inputs(found.inputs), "", *_refit(found.refit), *_service(found), "", *_forecast(found), ""]
     parts += [] if backtest is None else [_backtest(backtest), ""]
     parts += _changes(updates, elsewhere)
-    notes = plain_table("What the data leaves open", "kind", "quantity", "what")
+    notes = plain_table("What the data cannot decide", "kind", "quantity", "what")
     for each in found.notes:
         notes.add_row(str(each.kind), each.quantity, each.what)
     return [*parts, "", notes] if found.notes else parts
@@ -67,7 +67,7 @@ def _scorecard(lines: Sequence[ScoreLine]) -> Table:
 
 def _observed(line: ScoreLine) -> str:
     if line.observed_value is None and line.low is None:
-        return "not seen"
+        return "not observed"
     middle = "" if line.observed_value is None else _shown(line.observed_value, line.unit)
     if line.low is None:
         return middle
@@ -88,7 +88,7 @@ def _causes(causes: ErrorByCause, ran: float | None) -> list[RenderableType]:
         )
     whole = causes.whole
     table.add_row(
-        "all of it",
+        "total",
         f"{whole.replicas:+.2f}",
         f"{whole.replicas:+.2f}",
         _money(whole.usd_per_month),
@@ -96,8 +96,8 @@ def _causes(causes: ErrorByCause, ran: float | None) -> list[RenderableType]:
     )
     parts: list[RenderableType] = [table]
     planned, needed = causes.planned.replicas, causes.observed.replicas
-    line = f"Planned {planned:.1f} replicas; with what was observed {needed:.1f} are needed"
-    scaling = "" if ran is None else f"; {ran:.1f} ran, {ran - needed:+.1f} against the need (scaling)"
+    line = f"Planned {planned:.1f} replicas; the observed inputs need {needed:.1f}"
+    scaling = "" if ran is None else f"; {ran:.1f} ran, {ran - needed:+.1f} relative to need (scaling)"
     parts.append(Text(f"{line}{scaling}."))
     how = "Evaluated: the highest load of one replica of this configuration, simulated, scales the planned fleet."
     return [*parts, Text(how, style="dim")]
@@ -126,7 +126,7 @@ def _refit(found: StepRefit | None) -> list[RenderableType]:
     if found is None:
         return []
     table = plain_table(
-        "Step times fitted to production", "req/s of a replica", "hours", "requests", "fitted", "checked"
+        "Step times fitted to production", "req/s per replica", "hours", "requests", "fitted", "checked"
     )
     for each in found.loads:
         held = f"{each.held_count} of {each.checked_count} percentiles in their buckets" if each.checked_count else ""
@@ -142,9 +142,9 @@ def _refit(found: StepRefit | None) -> list[RenderableType]:
 
 
 def _service(found: Reconciliation) -> list[RenderableType]:
-    table = plain_table("SLOs", "class", "SLO", "limit", "observed between", "beyond the limit", "")
+    table = plain_table("SLOs", "class", "SLO", "limit", "observed range", "over the limit", "")
     for each in found.slos:
-        between = "not seen"
+        between = "not observed"
         if each.low_s is not None and each.high_s is not None:
             high = "more" if math.isinf(each.high_s) else show(each.high_s, "s")
             between = f"{show(each.low_s, 's')} and {high}"
@@ -155,14 +155,14 @@ def _service(found: Reconciliation) -> list[RenderableType]:
         table.add_row(each.class_name, each.slo, show(each.limit_s, "s"), between, beyond, state)
     short, memory = found.shortfall, found.memory
     rate = memory.observed_preemptions_per_s
-    seen = "not seen" if rate is None else f"{rate:.3g}/s observed"
-    kills = "not seen" if memory.oom_kills is None else str(memory.oom_kills)
+    seen = "not observed" if rate is None else f"{rate:.3g}/s observed"
+    kills = "not observed" if memory.oom_kills is None else str(memory.oom_kills)
     hours = (
-        f"Of {short.hours:.4g} hours {short.violated_hours:.3g} surely violated an SLO and {short.undecided_hours:.3g} "
-        f"cannot be told; {short.above_plan_hours:.3g} were above the planning rate."
+        f"Of {short.hours:.4g} hours {short.violated_hours:.3g} certainly violated an SLO, {short.undecided_hours:.3g} "
+        f"are undecided; {short.above_plan_hours:.3g} were above the planning rate."
     )
     pressed = (
-        f"Preemptions of a replica: {memory.predicted_preemptions_per_s:.3g}/s predicted at the planning rate, {seen}; "
+        f"Preemptions per replica: {memory.predicted_preemptions_per_s:.3g}/s predicted at the planning rate, {seen}; "
         f"out-of-memory kills: {kills}."
     )
     return [table, Text(hours), Text(pressed)]
@@ -182,14 +182,15 @@ def _forecast(found: Reconciliation) -> list[RenderableType]:
         )
     risk, due = found.risk, found.cadence
     derived = "not known from so few days" if due.derived_s is None else show(due.derived_s, "s")
-    came = "came" if risk.happened else "did not come"
-    often = ", which is too seldom" if due.is_too_seldom else ""
+    came = "happened" if risk.happened else "did not happen"
+    often = ", which is too rarely" if due.is_too_seldom else ""
     chance = (
-        f"Risk of a shortfall: stated {risk.stated_fraction:.2%}, it {came}; over {risk.stretches} reconciled so far "
-        f"the Brier score is {risk.brier_ratio:.3g}, and {risk.recalibrated_fraction:.2%} is what the record supports."
+        f"Risk of a shortfall: stated {risk.stated_fraction:.2%}, it {came}; over {risk.stretches} reconciliations "
+        "so far "
+        f"the Brier score is {risk.brier_ratio:.3g}, and the record supports {risk.recalibrated_fraction:.2%}."
     )
     age = (
-        f"Forecast error moves the fleet by one replica after {derived}; the plan is looked at every "
+        f"Forecast error moves the fleet by one replica after {derived}; the plan is reconciled every "
         f"{show(due.stated_s, 's')}{often}."
     )
     lines = [chance, age]
@@ -203,7 +204,7 @@ def _forecast(found: Reconciliation) -> list[RenderableType]:
 
 def _backtest(found: PlanBacktest) -> Table:
     """What plans of the past would have done, by the percentile of demand that they were made for."""
-    title = f"Backtest: {found.origins} plans of {show(found.period_s, 's')} each, made with what was known then"
+    title = f"Backtest: {found.origins} plans of {show(found.period_s, 's')} each, from what was known then"
     table = plain_table(title, "percentile", "periods short", "hours short", "replicas", "idle", "USD")
     for each in found.rows:
         own = " (the plan's)" if abs(each.percentile - found.stated_percentile) < 1e-6 else ""
@@ -225,11 +226,11 @@ def _changes(updates: Sequence[PlanUpdate], elsewhere: Sequence[str]) -> list[Re
     for each in updates:
         table.add_row(each.key, each.old, each.new, each.evidence)
     parts: list[RenderableType] = [table] if updates else []
-    return [*parts, *(Text(f"No key of the plan file: {each}.") for each in elsewhere)]
+    return [*parts, *(Text(f"Not a key of the plan file: {each}.") for each in elsewhere)]
 
 
 def query_table(rows: Sequence[tuple[str, str]]) -> Table:
-    table = plain_table("Queries, each a range query whose step is the one in it", "file", "query")
+    table = plain_table("Range queries; each uses the step it contains", "file", "query")
     for name, query in rows:
         table.add_row(f"{name}.json", query)
     return table

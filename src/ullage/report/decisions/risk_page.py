@@ -28,12 +28,13 @@ def _pool(plan: Plan, found: PoolStudy, bad_hour_usd: float | None, *, several: 
     of = f" of {found.pool}" if several else ""
     yield Text(f"Risk{of}: {plan.spec.name}, {counted(found.replicas, 'serving replica')}", style="bold")
     yield Text(
-        f"The busiest hour needs more than is up with {_percent(found.risk.shortfall_fraction)} "
-        f"(± {_percent(2.0 * found.risk.error_fraction)}); {found.risk.hours_per_month:.3g} h a month fall short."
+        f"Chance that the busiest hour needs more replicas than are up: {_percent(found.risk.shortfall_fraction)} "
+        f"(± {_percent(2.0 * found.risk.error_fraction)}); {found.risk.hours_per_month:.3g} h a month short of "
+        "capacity."
     )
     chosen = found.chosen_replicas
-    keeps = "no number of replicas keeps it" if chosen is None else f"{counted(chosen, 'replica')} would do"
-    yield Text(f"Chosen: {_percent(number(found.shortfall))} (policy.shortfall); {keeps}.")
+    keeps = "no number of replicas meets it" if chosen is None else f"{counted(chosen, 'replica')} would do"
+    yield Text(f"Target: {_percent(number(found.shortfall))} (policy.shortfall); {keeps}.")
     yield ""
     yield _range_table(found)
     yield ""
@@ -58,7 +59,7 @@ def _range_table(found: PoolStudy) -> Table:
         ("replicas that the busiest hour needs", found.needed),
         ("USD a month of that need", found.usd),
         ("USD per success of the planned fleet", found.per_success_usd),
-        ("hours that do not fall short", found.attainment),
+        ("hours with enough capacity", found.attainment),
     )
     for name, quantiles in rows:
         if quantiles is not None:
@@ -80,17 +81,17 @@ def _fleet_table(found: PoolStudy) -> Table:
         share = _percent(each.shortfall_fraction)
         table.add_row(str(each.replicas), share, f"{each.hours_per_month:.3g}", here)
     for target, replicas in sorted(found.fleets.items(), reverse=True):
-        table.add_row("none" if replicas is None else str(replicas), _percent(target), "", "least that keeps it")
+        table.add_row("none" if replicas is None else str(replicas), _percent(target), "", "smallest that meets it")
     return table
 
 
 def _line_table(found: PoolStudy) -> Table:
     whole = sum(found.lines.values())
-    title = f"How the least fleet at {_percent(number(found.shortfall))} is made up, each added to those above it"
+    title = f"Smallest fleet for {_percent(number(found.shortfall))}, by cause, each added to those above it"
     table = plain_table(title, "cause", "replicas")
     for name, replicas in found.lines.items():
         table.add_row(name, f"{'' if name == 'nominal' else '+ '}{replicas}")
-    table.add_row("in all", str(whole))
+    table.add_row("total", str(whole))
     return table
 
 
@@ -101,7 +102,7 @@ def _drivers(found: PoolStudy) -> Iterator[RenderableType]:
         ("shortfall", found.shortfall_drivers),
     ):
         if drivers:
-            yield Text(f"Drivers of the spread in {what}: {'; '.join(driver_words(each) for each in drivers[:5])}.")
+            yield Text(f"Drivers of the variance in {what}: {'; '.join(driver_words(each) for each in drivers[:5])}.")
 
 
 def driver_words(driver: SobolDriver) -> str:
@@ -116,7 +117,7 @@ def driver_words(driver: SobolDriver) -> str:
 def _information_table(found: PoolStudy) -> Table:
     table = plain_table(
         "What a measurement is expected to change, at the same risk",
-        "measurement", "price", "replicas now", "expected", "p10 to p90", "saves a month", "of no use",
+        "measurement", "price", "replicas now", "expected", "p10 to p90", "saves a month", "risk",
     )  # fmt: skip
     for each in found.measurements:
         table.add_row(
@@ -126,7 +127,7 @@ def _information_table(found: PoolStudy) -> Table:
             f"{each.expected_replicas:.1f}",
             f"{each.low_replicas} to {each.high_replicas}",
             "-" if each.saves_usd is None else f"{show_usd(each.saves_usd)} USD",
-            f"shows in {_percent(each.hopeless_fraction)} that no fleet keeps it" if each.hopeless_fraction else "",
+            f"{_percent(each.hopeless_fraction)} that no fleet meets the target" if each.hopeless_fraction else "",
         )
     return table
 
@@ -137,9 +138,9 @@ def _break_evens(found: PoolStudy) -> Iterator[RenderableType]:
         name = WORDS.get(each.name, each.name)
         said.append(f"{name} beyond x4" if each.ratio is None else f"{name} x{each.ratio:.3g}")
     yield Text(
-        f"Full in the median busiest hour, one at a time, at: {', '.join(said)}."
+        f"Break-even, one input at a time, in the median busiest hour: {', '.join(said)}."
         if found.surface.axes
-        else "One replica carries the load many times over: nothing here comes near its limit."
+        else "One replica carries the load many times over: nothing comes near its limit."
     )
 
 
@@ -149,7 +150,7 @@ def _regret(found: PoolStudy, bad_hour_usd: float | None) -> Iterator[Renderable
         "serving replicas",
         "USD a month",
         "hours short",
-        "pays where a bad hour costs",
+        "worth it if a bad hour costs",
     )
     for each in found.regrets:
         worth = "-" if each.worth_from_usd is None else f"{show_usd(each.worth_from_usd)} USD or more"
@@ -159,7 +160,7 @@ def _regret(found: PoolStudy, bad_hour_usd: float | None) -> Iterator[Renderable
         best = least_regret(found.regrets, bad_hour_usd)
         yield Text(
             f"At {show_usd(bad_hour_usd)} USD a bad hour, {counted(best.replicas, 'replica')} cost least: "
-            f"{show_usd(best.usd + bad_hour_usd * best.hours_per_month)} USD a month with the hours expected."
+            f"{show_usd(best.usd + bad_hour_usd * best.hours_per_month)} USD a month including the expected bad hours."
         )
 
 

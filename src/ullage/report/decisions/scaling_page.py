@@ -26,9 +26,9 @@ def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[Ren
         Text(f"Searched    {_searched(found)}"),
         Text(
             f"Replicas    {plan.least_replicas} to {plan.most_replicas}; up at once, down after "
-            f"{plan.down_window_s:.0f} s" + (", no fewer than a schedule by hour of week" if plan.schedule else "")
+            f"{plan.down_window_s:.0f} s" + (", floor scheduled by hour of week" if plan.schedule else "")
         ),
-        *([Text(f"State it    scaling: {stated}")] if is_alone else []),
+        *([Text(f"Plan key    scaling: {stated}")] if is_alone else []),
         Text(
             f"Chosen on   {', '.join(found.searched)}; {found.tried_rules} rules tried{_violated(found)}", style="dim"
         ),
@@ -76,9 +76,7 @@ def _violated(found: ScalingComparison) -> str:
     margin = found.searched_margin_fraction
     if margin >= 0.0:
         return ""
-    return (
-        f"; on the worst of them {-100 * margin:.1f} points below its SLO: it was held to what the fixed fleet attains"
-    )
+    return f"; on the worst of them {-100 * margin:.1f} points below its SLO: required only to match the fixed fleet"
 
 
 def _saved(found: ScalingComparison) -> str:
@@ -94,20 +92,20 @@ def _cheaper(found: ScalingComparison) -> list[RenderableType]:
         return []
     least = min(each.least_replicas for each in found.results if each.name in names)
     why = (
-        f"they go down to {least} where ours holds {found.plan.least_replicas} (scaling.least states another minimum)"
+        f"they scale down to {least}, this rule keeps {found.plan.least_replicas} (scaling.least sets the minimum)"
         if least < found.plan.least_replicas
-        else "ours keeps room for a day that rises faster"
+        else "this rule keeps room for days that ramp faster"
     )
     return [Text(f"Cheaper     {', '.join(names)} meet every SLO here too: {why}")]
 
 
 def _table(found: ScalingComparison) -> RenderableType:
     table = plain_table(
-        "", "rule", "worst SLO", "met", "replica-h", "lag", "over", "under", "turns/h", "most queue", "replicas"
+        "", "rule", "worst SLO", "met", "replica-h", "lag", "over", "under", "reversals/h", "max queue", "replicas"
     )
     rows = [*found.results, found.fixed, *([] if found.clairvoyant is None else [found.clairvoyant])]
     for each in rows:
-        name = f"{each.name} (runs now)" if each.name in found.present else each.name
+        name = f"{each.name} (running now)" if each.name in found.present else each.name
         attained = each.attainment.attained
         half = (attained.high - attained.low) / 2.0
         table.add_row(
@@ -140,16 +138,16 @@ def _bursts(found: ScalingComparison) -> list[RenderableType]:
     head += [
         Text(
             f"  {each.traffic} {_clock(each.at_s)}: {each.lasted_s / 60:.0f} min, need {each.peak_ratio:.2f} "
-            f"times what was ready, {each.violated_requests:,} requests violated"
+            f"times what was ready, {each.violated_requests:,} requests outside their SLO"
         )
         for each in found.bursts
     ]
     if not found.bursts:
-        head.append(Text("  none in the hours that were searched"))
+        head.append(Text("  none in the hours searched"))
     if found.reserve_replicas is None:
-        head.append(Text("  No warm reserve of up to 16 replicas takes them: shed, or start hot."))
+        head.append(Text("  No warm reserve of up to 16 replicas absorbs them: shed load, or start hot."))
     elif found.reserve_replicas:
-        head.append(Text(f"  {found.reserve_replicas} warm replicas more would take them."))
+        head.append(Text(f"  {found.reserve_replicas} more warm replicas would absorb them."))
     return head
 
 
@@ -162,7 +160,7 @@ def _clock(at_s: float) -> str:
 
 
 def _robustness(found: ScalingComparison) -> RenderableType:
-    table = plain_table("When it is worse than planned", "case", "worst SLO", "met", "replica-h", "lag", "most queue")
+    table = plain_table("When it is worse than planned", "case", "worst SLO", "met", "replica-h", "lag", "max queue")
     for each in found.robustness:
         one = each.result
         table.add_row(
@@ -183,7 +181,7 @@ def _chart(chart: ScalingChart) -> list[RenderableType]:
     lines: list[RenderableType] = [Text(f"{chart.rule} on {chart.traffic}", style="bold")]
     for name, values, top in (
         ("need", chart.needed_replicas, most),
-        ("asked for", chart.asked_replicas, most),
+        ("requested", chart.asked_replicas, most),
         ("ready", chart.ready_replicas, most),
         ("waiting", chart.waiting_requests, waited),
     ):

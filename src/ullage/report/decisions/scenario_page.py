@@ -32,7 +32,7 @@ def scenario_page(service: str, rows: Sequence[Mapping[str, Any]]) -> list[Rende
             row["what"],
         )
     note = (
-        "Best, base and worst are what the draws are like whose need lies at the 10th, 50th and 90th percentile; in "
-        "each, demand, steps, lengths and cached share are known, so that there is no margin for them."
+        "Best, base and worst are typical draws at the 10th, 50th and 90th percentile of need; in "
+        "each, demand, steps, lengths and cached share are known, so there is no margin for them."
     )
     return [table, "", Text(f"Note: {note}", style="dim")]

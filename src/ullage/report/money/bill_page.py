@@ -59,12 +59,12 @@ def _headline(bill: Bill) -> Text:
     text = Text(f"{money(bill.total_usd)} USD for {bill.policy.period_hours:g} hours of the {bill.use.service}", "bold")
     success = [each for each in bill.units if each.name == "bill.per_success_usd"]
     if success and bill.is_of_devices:
-        text.append(f": {money(success[0].usd)} USD a success", style="bold")
+        text.append(f": {money(success[0].usd)} USD per success", style="bold")
     text.append(". ", style="bold")
     if not bill.is_complete:
         count = len(bill.unpriced)
         are = "1 line is" if count == 1 else f"{count} lines are"
-        devices = "" if bill.is_of_devices else " Devices are among them: this is the cost of everything else."
+        devices = "" if bill.is_of_devices else " Devices are among them, so this is the cost of everything else."
         text.append(f"{are} not priced and not in it.{devices}", style="not bold")
     return text
 
@@ -108,7 +108,7 @@ def _missing(bill: Bill) -> list[RenderableType]:
 
 def units_table(units: Sequence[UnitCost]) -> Table:
     """What one of anything costs, with model, place and date of the prices beside it."""
-    table = plain_table("One of each, all lines included", "of", "per", "USD", "model", "prices", "evidence")
+    table = plain_table("Unit costs, all lines included", "of", "per", "USD", "model", "prices", "evidence")
     table.columns[2].justify = "right"
     for each in units:
         where = " ".join((each.region, *(date.isoformat() for date in sorted(set(each.dates))))).strip()
@@ -177,7 +177,11 @@ def cause_parts(causes: Mapping[str, Causation]) -> list[RenderableType]:
         said = "; ".join(
             f"{name} alone needs {alone:.1f}, without it {each.without[name]:.1f}" for name, alone in each.alone.items()
         )
-        joint = f" {each.joint_replicas:.0f} would fall away only as several leave." if each.joint_replicas >= 1 else ""
+        joint = (
+            f" {each.joint_replicas:.0f} are shared: they go only when several leave."
+            if each.joint_replicas >= 1
+            else ""
+        )
         parts.append(Text(f"Steady replicas of {pool}, {each.replicas:.1f} for all: {said}.{joint}"))
     return ["", *parts] if parts else []
 

@@ -47,20 +47,20 @@ def _months(found: Budget) -> Table:
 
 
 def _causes(found: Budget) -> Table:
-    title = "Why the middle months differ from as many of today's bill"
+    title = "Why the median months differ from today's bill"
     table = plain_table(title, "cause", "USD")
     table.add_row("today's bill", show_usd(found.today_usd))
     for name, usd in found.causes.items():
         if usd:
             table.add_row(name, f"{'+' if usd > 0 else '-'}{show_usd(abs(usd))}")
-    table.add_row("the middle months", show_usd(found.middle_usd))
+    table.add_row("median months", show_usd(found.middle_usd))
     return table
 
 
 def _past(found: Budget) -> list[RenderableType]:
-    table = plain_table("Months that are over", "month", "planned", "paid", "variance", *VARIANCE_CAUSES)
+    table = plain_table("Past months", "month", "planned", "paid", "variance", *VARIANCE_CAUSES)
     for each in found.past:
-        planned = "not kept" if each.planned_usd is None else show_usd(each.planned_usd)
+        planned = "not stored" if each.planned_usd is None else show_usd(each.planned_usd)
         off = "" if each.planned_usd is None else _signed(each.paid_usd - each.planned_usd)
         causes = [_signed(each.causes[name]) if name in each.causes else "" for name in VARIANCE_CAUSES]
         table.add_row(f"{each.month:%Y-%m}", planned, show_usd(each.paid_usd), off, *causes)

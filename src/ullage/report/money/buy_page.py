@@ -28,15 +28,16 @@ def _pool(found: Buying, one: PurchasePlan) -> Iterator[RenderableType]:
     now = [each for each in found.orders if each.pool == one.pool and each.begins == found.first_month]
     of = f" {one.pool}" if len(found.pools) > 1 else ""
     orders = ", ".join(f"{counted(each.nodes, 'node')} {each.instrument}" for each in now)
-    yield Text(f"Buy{of}: {orders or 'nothing for a term now'}; the rest {one.market.by_hour.name}.", style="bold")
+    yield Text(f"Buy{of}: {orders or 'no commitment now'}; the rest {one.market.by_hour.name}.", style="bold")
     yield Text(_saving(one, size, found.sellers[one.pool]))
     yield Text(_losing(one))
     held = sum(each.nodes for each in one.market.held)
     if held:
-        yield Text(f"{counted(held, 'node')} already held are counted until their terms end.")
+        yield Text(f"{counted(held, 'node')} already committed count until their terms end.")
     if one.interruptions:
         yield Text(
-            f"Spot is taken away {one.interruptions:.2g} times a month and leaves {one.lost_node_hours:.2g} node-hours "
+            f"Spot is interrupted {one.interruptions:.2g} times a month and leaves {one.lost_node_hours:.2g} "
+            "node-hours "
             "unserved, of classes that may be interrupted."
         )
     if any(each.pool == one.pool for each in found.orders):
@@ -66,7 +67,7 @@ def _saving(one: PurchasePlan, size: int, seller: str) -> str:
 def _losing(one: PurchasePlan) -> str:
     worst = max(one.regrets, key=lambda each: each.regret_usd)
     return (
-        f"It loses most with {worst.world}: {_usd(worst.regret_usd)} USD beside the best mix for that world, "
+        f"Worst case is {worst.world}: {_usd(worst.regret_usd)} USD above the best mix for it, "
         f"and in no single future more than {_usd(one.regret_usd)} USD."
     )
 
@@ -99,7 +100,7 @@ def _prices(one: PurchasePlan, size: int) -> Table:
 
 
 def _rules(one: PurchasePlan) -> Table:
-    title = f"Expected cost, over {one.futures} futures that nothing was chosen on"
+    title = f"Expected cost, over {one.futures} held-out futures"
     table = plain_table(title, "mix", "USD", "p10", "p90", "more")
     for each in (one.chosen, *one.rules):
         more = "" if each is one.chosen else f"{100 * each.more_fraction:+.1f} %"
@@ -109,7 +110,7 @@ def _rules(one: PurchasePlan) -> Table:
 
 def _worlds(one: PurchasePlan) -> Table:
     names = [each.name for each in one.rules]
-    table = plain_table("Regret: USD above the best mix for each world", "world", "chosen", *names)
+    table = plain_table("Regret: USD above the best mix in each case", "world", "chosen", *names)
     for each in one.regrets:
         lost = (each.rules_usd[name] - each.least_usd for name in names)
         table.add_row(each.world, _usd(each.regret_usd), *(_usd(max(0.0, one_lost)) for one_lost in lost))
@@ -117,7 +118,7 @@ def _worlds(one: PurchasePlan) -> Table:
 
 
 def _months(found: Buying, one: PurchasePlan) -> Table:
-    table = plain_table("Mean nodes by month", "month", "held", "term", "on demand", "spot", "idle of them", "")
+    table = plain_table("Mean nodes by month", "month", "held", "term", "on demand", "spot", "of which idle", "")
     most = max(_total(each) for each in one.by_month)
     # A year by month, more of them by quarter: the orders above say when something changes.
     for each in one.by_month[:: 1 if one.months <= _BY_MONTH else 3]:

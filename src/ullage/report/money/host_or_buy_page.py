@@ -38,19 +38,19 @@ def _said(row: HostOrBuy) -> str:
     beside = f"{show(abs(part), 'fraction')} {'more' if row.is_own_cheaper else 'less'}"
     said = f"{row.class_name}: {better}. A successful task costs {own} USD here and {bought} at {row.offer} ({beside})"
     if row.even_requests is None:
-        return f"{said}; no volume makes hosting the cheaper way."
-    return f"{said}; both cost the same at {row.even_requests:,.0f} requests a month, and this is {row.requests:,.0f}."
+        return f"{said}; hosting is not cheaper at any volume."
+    return f"{said}; break-even is at {row.even_requests:,.0f} requests a month, and this is {row.requests:,.0f}."
 
 
 def _classes(rows: Sequence[HostOrBuy]) -> Table:
     table = plain_table(
         "Host or buy, USD per successful task",
-        "class", "against", "host", "buy", "cheaper", "succeed here / there", "even at", "its limits", "evidence",
+        "class", "against", "host", "buy", "cheaper", "succeed here / there", "break-even", "rate limits", "evidence",
     )  # fmt: skip
     for each in rows:
         even = "never" if each.even_requests is None else f"{each.even_requests:,.0f} a month"
         if each.even_requests and each.capacity_requests and each.even_requests > each.capacity_requests:
-            even += f", beyond the {each.capacity_requests:,.0f} it is sized for"
+            even += f", above the {each.capacity_requests:,.0f} it is sized for"
         shares = (each.own_success_fraction, each.bought_success_fraction)
         table.add_row(
             each.class_name, each.offer, money(float(each.own.value)), money(float(each.bought.value)),
@@ -76,7 +76,7 @@ def _mixed(each: SpilledPool) -> str:
     less = show(each.saved_usd / own.usd, "fraction") if own.usd else "0 %"
     if not chosen.base_replicas:
         return f"{each.pool}: send all of it to {each.offer}: {show_usd(chosen.usd)} USD a month, {less} less."
-    tried = "" if each.tried_replicas is None else ", which a trial of the base confirms"
+    tried = "" if each.tried_replicas is None else ", confirmed by simulating the base"
     return (
         f"{each.pool}: keep {chosen.base_replicas} of {counted(own.base_replicas, 'replica')} and send peaks to "
         f"{each.offer}: {show_usd(chosen.usd)} USD a month, {less} less than all of them{tried}; "
@@ -88,7 +88,7 @@ def _mixed(each: SpilledPool) -> str:
 def _mixes(mixes: Sequence[SpilledPool]) -> Table:
     table = plain_table(
         "Base on own replicas, peaks to a provider: USD a month, devices and tokens alone",
-        "pool", "against", "", "replicas", "own", "bought", "together", "per success", "go there", "refused",
+        "pool", "against", "", "replicas", "own", "bought", "together", "per success", "sent there", "refused",
     )  # fmt: skip
     for each in mixes:
         levels: dict[str, SpillLevel] = {"all own": each.own, "all bought": each.bought}

@@ -40,7 +40,7 @@ def _limits(answer: AdmissionLimits) -> RenderableType:
 
 
 def _rates(answer: AdmissionLimits) -> RenderableType:
-    table = plain_table("Rates by class, of the pool", "class", "planned", "admitted up to", "tokens", "if it is alone")
+    table = plain_table("Rates by class, of the pool", "class", "planned", "admitted up to", "tokens", "if alone")
     for each in answer.rates:
         table.add_row(
             each.class_name,
@@ -76,23 +76,23 @@ def _backpressure(answer: AdmissionLimits) -> Text:
     signal = answer.backpressure
     return Text(
         f"Backpressure: slow senders down while {signal.metric} of a replica is at {signal.warn_requests} or above, "
-        f"refuse from {signal.refuse_requests} on ({signal.status}), Retry-After {signal.retry_after_s} s."
+        f"reject at {signal.refuse_requests} ({signal.status}), Retry-After {signal.retry_after_s} s."
     )
 
 
 def _hops(answer: AdmissionLimits) -> RenderableType:
     names = list(answer.deadlines)
-    table = plain_table("Refuse a request when less of its time is left than", "hop", *names, "that is")
+    table = plain_table("Reject a request when its remaining time is less than", "hop", *names, "covers")
     for hop in dict.fromkeys(each.hop for each in answer.hops):
         found = {each.class_name: each for each in answer.hops if each.hop == hop}
         table.add_row(hop, *(show(found[name].least_remaining_s, "s") for name in names), found[names[0]].holds)
-    table.add_row("deadline", *(show(answer.deadlines[name].deadline_s, "s") for name in names), "all of its time")
+    table.add_row("deadline", *(show(answer.deadlines[name].deadline_s, "s") for name in names), "its whole deadline")
     return table
 
 
 def _overload(answer: AdmissionLimits) -> RenderableType:
     ratio = answer.checks[0].offered_ratio if answer.checks else 0.0
-    title = f"At {ratio:.3g} times what the replicas can do, simulated"
+    title = f"At {ratio:.3g} times capacity, simulated"
     table = plain_table(title, "SLO", "limit", "with limits", "without", "successes with", "without")
     limited = [each for each in answer.checks if each.protection == LIMITS]
     bare = {(each.class_name, each.slo_name): each for each in answer.checks if each.protection == NO_LIMITS}
@@ -111,12 +111,12 @@ def _overload(answer: AdmissionLimits) -> RenderableType:
 
 def _proofs(answer: AdmissionLimits) -> RenderableType:
     table = plain_table(
-        "Proven at so many times the planned load, simulated",
+        "Verified by simulation, at multiples of the planned load",
         "enforced by",
         "load",
         "succeed",
         "refused",
-        "SLOs missed",
+        "SLOs violated",
     )
     for each in answer.proofs:
         missed = ", ".join(each.missed) or "none"
@@ -140,7 +140,7 @@ def _latency(found_s: float) -> str:
 
 def _retries(answer: AdmissionLimits) -> RenderableType:
     ways = (NO_LIMITS, BUDGET, LIMITS, LIMITS_AND_BUDGET)
-    table = plain_table("Attempts by request, and successes among requests", "load", *ways[:-1], "both")
+    table = plain_table("Attempts per request, and share of requests that succeed", "load", *ways[:-1], "both")
     for load, found in groupby(answer.retries, key=lambda each: each.load):
         cells = {each.protection: f"{each.amplification_ratio:.2f}, {_share(each.success_fraction)}" for each in found}
         table.add_row(load, *(cells[way] for way in ways))
@@ -160,7 +160,7 @@ def _bursts(answer: AdmissionLimits) -> list[RenderableType]:
         cells = (f"{height:.2f}" if height else "none" for height in heights.values())
         table.add_row(show(length_s, "s"), _bar(heights), *cells)
     legend = ", ".join(f"{mark} {way}" for way, mark in _WAYS.items())
-    more = f"Bars begin at the planning rate and end at {HEIGHTS[-1]:.3g} times it, the highest tried: {legend}."
+    more = f"Bars run from the planning rate to {HEIGHTS[-1]:.3g} times it, the highest tried: {legend}."
     return [table, Text(more, style="dim")]
 
 

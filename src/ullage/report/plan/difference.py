@@ -36,7 +36,7 @@ def difference_page(found: Difference, *, every: bool = False) -> list[Renderabl
         return [head, Text("Nothing changed.")]
     parts: list[RenderableType] = [head]
     if found.inputs:
-        table = plain_table("Inputs that changed", "input", "old", "new", "now by")
+        table = plain_table("Inputs that changed", "input", "old", "new", "source")
         for each in found.inputs:
             table.add_row(each.name, _shown(each.old), _shown(each.new), "" if each.new is None else each.new.source)
         parts += ["", table]
@@ -56,14 +56,14 @@ def difference_page(found: Difference, *, every: bool = False) -> list[Renderabl
 
 
 def _causes(found: Difference) -> RenderableType:
-    """What moved fleet and bill; the last row is their sum."""
-    table = plain_table("What moved fleet and bill", "cause", "replicas", "USD a month", "because of")
+    """What changed the fleet and the bill; the last row is their sum."""
+    table = plain_table("What changed the fleet and the bill", "cause", "replicas", "USD a month", "because of")
     for each in found.causes:
         of = f"{each.pool}: " if each.pool and len({one.pool for one in found.causes if one.pool}) > 1 else ""
         table.add_row(f"{of}{each.name}", _signed(each.replicas), _usd(each.usd), _named(each.because))
     total = [each.usd for each in found.causes if each.usd is not None]
     usd = sum(total) if total else None
-    table.add_row("in all", _signed(sum(each.replicas for each in found.causes)), _usd(usd), "")
+    table.add_row("total", _signed(sum(each.replicas for each in found.causes)), _usd(usd), "")
     return table
 
 

@@ -27,11 +27,11 @@ BAR_COLUMNS = 40
 def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
     """Replicas as a bar: those that would do nominal, and those that weak evidence adds."""
     size = fleet.size
-    title = Text(f"Steady replicas for {show(size.rate_rps, 'req/s')}, without any reserve", style="bold")
+    title = Text(f"Steady replicas for {show(size.rate_rps, 'req/s')}, without reserves", style="bold")
     rows = [
         ("nominal", fleet.nominal_replicas, 0, _least(fleet)),
-        ("evidence", fleet.replicas - fleet.nominal_replicas, fleet.nominal_replicas, "what a load test buys back"),
-        ("in all", fleet.replicas, 0, counted(fleet.devices, "device")),
+        ("evidence", fleet.replicas - fleet.nominal_replicas, fleet.nominal_replicas, "what a load test can save"),
+        ("total", fleet.replicas, 0, counted(fleet.devices, "device")),
     ]
     bars = [_bar(name, count, start, fleet.replicas, said) for name, count, start, said in rows]
     return [title, *bars, *(Text(f"Note: {note}") for note in fleet.notes)]
@@ -39,7 +39,7 @@ def steady_parts(fleet: SteadyFleet) -> list[RenderableType]:
 
 def _least(fleet: SteadyFleet) -> str:
     if fleet.nominal_replicas == 1:
-        return "one is enough"
+        return "one replica is enough"
     return f"with one replica fewer, {fleet.size.binding} is violated"
 
 
@@ -57,7 +57,13 @@ def _bar(name: str, count: int, start: int, whole: int, said: str) -> Text:
 def binding_parts(found: Binding) -> list[RenderableType]:
     """Every constraint with its distance, the binding one first."""
     table = plain_table(
-        "What binds", "constraint", "now", "limit", "left", "stops at", f"with {RELIEF_RATIO - 1:.0%} more of it"
+        "Binding constraints",
+        "constraint",
+        "now",
+        "limit",
+        "left",
+        "limit at",
+        f"with {RELIEF_RATIO - 1:.0%} more of it",
     )
     for place, line in enumerate(found.lines):
         name = Text(line.name, style="bold" if place == 0 else "")
@@ -72,7 +78,7 @@ def binding_parts(found: Binding) -> list[RenderableType]:
             _growth(line.growth_fraction),
             _relief(line),
         )
-    said = f"Last column: how much more load a quarter more of it would free; {found.basis} step times."
+    said = f"Last column: how much more load 25 % more of it would allow; {found.basis} step times."
     return [table, *(Text(f"Note: {note}") for note in found.notes), Text(said, style="dim")]
 
 
@@ -107,7 +113,7 @@ def _share_bar(share: float, widest: float) -> Text:
 
 def _then(line: LoadMargin) -> str:
     if line.breaks_fraction is None:
-        return "nothing that was tried"
+        return "nothing tried"
     return f"{line.breaks} at {line.breaks_fraction:.0%}"
 
 
@@ -127,7 +133,7 @@ def packing_parts(found: Packing) -> list[RenderableType]:
 
 def tool_parts(found: ToolLoads) -> list[RenderableType]:
     """What tasks wait for: load against capacity, and the KV it holds."""
-    table = plain_table("Tools", "tool", "load", "capacity", "used", "waiting", "KV held", "computed again")
+    table = plain_table("Tools", "tool", "load", "capacity", "used", "waiting", "KV held", "recomputed")
     for line in found.lines:
         limited = math.isfinite(line.capacity_tasks_per_s)
         table.add_row(
@@ -162,6 +168,7 @@ def _sun(found: SunSaving) -> str:
         return f"{name}: {visible(found.why)}."
     pooled = int(number(found.pooled_replicas))
     return (
-        f"{name}: regions apart need {counted(found.apart_replicas, 'steady replica')}, serving each other's users "
-        f"{pooled}: {counted(found.saved_devices, 'device')} fewer, at the price of requests that cross regions."
+        f"{name}: sized apart, regions need {counted(found.apart_replicas, 'steady replica')}; serving each other's "
+        "users, "
+        f"{pooled}: {counted(found.saved_devices, 'device')} fewer, at the cost of cross-region requests."
     )

@@ -128,7 +128,7 @@ SECTIONS = {
     "limits": PageSection(title="Admission limits", stages=("admission_limits",)),
     "startup": PageSection(title="Time to ready", stages=("time_to_ready",)),
     "reserves": PageSection(title="Reserves", stages=("reserves",), before=(stacked_lines,)),
-    "shapley": PageSection(title="What the fleet is bought for", before=(part_table,)),
+    "shapley": PageSection(title="What the fleet is made up of", before=(part_table,)),
     "losses": PageSection(title="Losses", stages=("loss_checks",)),
     "scaling": PageSection(title="Scaling", stages=("scaling",)),
     "money": PageSection(title="Bill", stages=("bill",)),
@@ -260,10 +260,10 @@ def _figures(title: str, figures: tuple[Figure, ...]) -> RenderableType:
 
 
 def _closing(plan: Plan) -> list[RenderableType]:
-    rests = f"It rests on {len(plan.assumptions)} assumptions, {len(plan.stale)} of them past their maximum age."
+    rests = f"{len(plan.assumptions)} assumptions, {len(plan.stale)} of them past their maximum age."
     return [
         Text(f"As of {plan.as_of.isoformat()}, seed {plan.seed}. {rests}"),
-        Text("ullage plan --explain NAME walks any name above back to its sources.", style="dim"),
+        Text("ullage plan --explain NAME traces any name above back to its sources.", style="dim"),
     ]
 
 

@@ -33,8 +33,8 @@ def reserve_parts(answer: Reserves) -> list[RenderableType]:
         )
     each = answer.devices_per_replica
     for name, replicas, why in (
-        ("sum", answer.sum_replicas, "as if everything happened at once"),
-        ("overlap", answer.overlap_replicas, f"of {_groups(answer)} the larger"),
+        ("sum", answer.sum_replicas, "as if all of it happened at once"),
+        ("overlap", answer.overlap_replicas, f"of {_groups(answer)} whichever is larger"),
         ("bought", answer.replicas, f"the {answer.settings.policy.counted.value}, on top of {answer.steady_replicas}"),
     ):
         style = "bold" if name == "bought" else "dim"
@@ -47,7 +47,7 @@ def part_table(plan: Plan) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for each in fleet_parts(plan):
         of = f" of {visible(each.pool)}" if len(plan.pools) > 1 else ""
-        table = plain_table(f"What the fleet{of} is bought for", "cause", "replicas, in order", "by Shapley")
+        table = plain_table(f"What the fleet{of} is made up of", "cause", "replicas, in order", "by Shapley")
         for one in each.parts:
             table.add_row(one.name, f"{one.replicas:g}", f"{one.shapley_replicas:.2f}")
         whole = sum(one.shapley_replicas for one in each.parts)
@@ -65,7 +65,7 @@ def _stacked(found: FleetParts, *, several: bool) -> str:
     of = f"{visible(found.pool)}: " if several else ""
     stacked = found.stacked
     if stacked is None:
-        return f"{of}Stacked margins would need more than the quotas hold."
+        return f"{of}Stacked margins would exceed the quotas."
     here = f"{counted(found.replicas, 'replica')} on {counted(found.nodes, 'machine')}{_month(found.usd)}"
     there = (
         f"{counted(stacked.replicas, 'replica')} ({stacked.steady_replicas} steady, {stacked.reserve_replicas} in "
@@ -108,7 +108,7 @@ def loss_parts(answer: LossTable) -> list[RenderableType]:
             _recovery(check),
             Text(str(check.verdict), style=_STYLES[check.verdict]),
         )
-    legend = Text("Shares of requests that met the SLO that came off worst, with 95 % intervals.", style="dim")
+    legend = Text("Share of requests within the worst-attained SLO, with 95 % intervals.", style="dim")
     reasons = [Text(f"{each.title}: {each.reason}.") for each in answer.checks if each.reason]
     return [table, legend, *reasons, *(Text(f"Note: {note}") for note in answer.notes)]
 
@@ -124,5 +124,5 @@ def _recovery(check: LossCheck) -> str:
     if check.verdict is LossVerdict.OUTAGE:
         return "-"
     if check.recover_s is None:
-        return "not seen"
+        return "not observed"
     return "at once" if check.recover_s == 0.0 else show(check.recover_s, "s")

@@ -77,7 +77,7 @@ def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]
     for sentence in _warnings(found):
         yield from _paragraph("Warning", sentence, decision, style="bold red")
     for sentence in _surprises(found):
-        yield from _paragraph("Surprise", sentence, decision, style="yellow")
+        yield from _paragraph("Cost risk", sentence, decision, style="yellow")
     yield Text()
     yield _head("Traffic", "req/s", "", paper)
     yield from _traffic(found, paper)
@@ -88,7 +88,7 @@ def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]
         for label, line in group.items():
             yield from _paragraph(label, line(found), paper)
     yield Text()
-    yield from _paragraph("Read on", _READ_ON, paper)
+    yield from _paragraph("More", _READ_ON, paper)
 
 
 # ---- the decision -----------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _title(found: Answer, paper: _Paper) -> Text:
 
 
 def _bought(found: Answer) -> str:
-    verb = {Verdict.BUY: "Buy", Verdict.HOLD: "Needed:", Verdict.TEST_FIRST: "On today's evidence:"}[found.verdict]
+    verb = {Verdict.BUY: "Buy", Verdict.HOLD: "Needed:", Verdict.TEST_FIRST: "On current evidence:"}[found.verdict]
     nodes = sum(int(number(each.machines.nodes)) for each in found.pools)
     replicas = sum(int(number(each.machines.replicas)) for each in found.pools)
     devices: dict[str, int] = {}
@@ -114,7 +114,7 @@ def _bought(found: Answer) -> str:
     shapes = [each.machines.shape for each in found.pools] if len(found.pools) == 1 else []
     held = _listed([*shapes, *(f"{count} {_clean(name)}" for name, count in devices.items())], most=4)
     of = f" in {len(found.pools)} pools" if len(found.pools) > 1 else ""
-    cost = "no price of the devices is known"
+    cost = "no device price is known"
     if found.total_usd is not None:
         cost = f"{show_usd(number(found.total_usd))} USD a month"
     return f"{verb} {counted(nodes, 'machine')} ({held}), {counted(replicas, 'replica')}{of}: {cost}"
@@ -127,17 +127,17 @@ def _risk(found: Answer) -> str:
     worst = max(found.risks, key=lambda each: number(each.shortfall))
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
     chosen = worst.chosen_replicas
-    fleet = "no fleet keeps it" if chosen is None else f"{number(chosen):g} keep it"
+    fleet = "no fleet meets it" if chosen is None else f"{number(chosen):g} replicas"
     hopeless = number(worst.hopeless)
-    slow = f"; {_small(hopeless)} that no fleet helps" if hopeless > 0.0005 else ""
+    slow = f"; {_small(hopeless)} that no fleet suffices" if hopeless > 0.0005 else ""
     needs = " to ".join(f"{number(each):g}" for each in worst.needs)
     usd = f", {' to '.join(show_usd(number(each)) for each in worst.usd)} USD" if worst.usd else ""
     service = found.service_risk
-    joint = "" if service is None else f"{_small(number(service))} that some pool falls short. "
+    joint = "" if service is None else f"{_small(number(service))} that some pool is short of capacity. "
     return (
-        f"{joint}{of}{_small(number(worst.shortfall))} that the busiest hour needs more than is up, "
-        f"{number(worst.hours):.2g} h a month (chosen {_small(number(worst.chosen))}: {fleet}){slow}. "
-        f"P10 to p90: {needs} replicas{usd}"
+        f"{joint}{of}{_small(number(worst.shortfall))} that the busiest hour exceeds capacity "
+        f"(target {_small(number(worst.chosen))}: {fleet}), {number(worst.hours):.2g} h a month{slow}. "
+        f"Need, p10 to p90: {needs} replicas{usd}"
     )
 
 
@@ -158,7 +158,7 @@ def _drivers(found: Answer) -> str:
         if value >= 0.005
     ]
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
-    return f"{of}{', '.join(said)} of the spread in {'cost' if worst.usd else 'replicas'}" if said else ""
+    return f"{of}{'cost' if worst.usd else 'replica'} spread: {', '.join(said)}" if said else ""
 
 
 def _owned(owners: Sequence[str]) -> str:
@@ -176,7 +176,7 @@ def _next(found: Answer) -> str:
         return f"{step.what}{cost}"
     saved = counted(int(number(step.saves_replicas)), "replica")
     usd = "" if step.saves_usd is None else f", {show_usd(number(step.saves_usd))} USD a month"
-    return f"{step.what}{cost}. It buys back up to {saved}{usd}"
+    return f"{step.what}{cost}. Saves up to {saved}{usd}"
 
 
 def _warnings(found: Answer) -> list[str]:
@@ -186,10 +186,10 @@ def _warnings(found: Answer) -> list[str]:
 
 
 def _surprises(found: Answer) -> list[str]:
-    """What nobody stated and what moves the bill most, each with the part of the bill that it moves."""
+    """Unstated inputs that move the bill most, each with the share of the bill it moves."""
     more = len(found.surprises) - _MOST_SURPRISES
     shown = [
-        f"{number(each.moves):+.0%} of the bill: {_clean(each.sentence, 400)}".replace("%", " %", 1)
+        f"bill {number(each.moves):+.0%}: {_clean(each.sentence, 400)}".replace("%", " %", 1)
         for each in found.surprises[:_MOST_SURPRISES]
     ]
     return [*shown, f"and {more} more: --json"] if more > 0 else shown
@@ -227,12 +227,12 @@ def _pool_bridge(pool: PoolAnswer, paper: _Paper) -> Iterator[Text]:
     zero = [each for each in pool.replicas if not number(each.amount)]
     none = [f"{each.name} ({each.remark})" if each.remark else each.name for each in zero]
     if none:
-        yield _row("nothing more for", "0", 0.0, "", ", ".join(none), "", paper, wide=True)
+        yield _row("no extra replicas", "0", 0.0, "", f"for {', '.join(none)}", "", paper, wide=True)
     rounding = pool.rounding
     if number(rounding.amount):
-        spare = f"{counted(int(number(rounding.amount)), 'device')} to spare"
+        spare = f"{counted(int(number(rounding.amount)), 'device')} unused"
         yield _row(rounding.name, "", 0.0, _usd(rounding), spare, str(rounding.amount.evidence), paper)
-    total = BridgeStep(name="in all", amount=pool.machines.replicas, usd=pool.usd)
+    total = BridgeStep(name="total", amount=pool.machines.replicas, usd=pool.usd)
     machines = f"= {counted(int(number(pool.machines.nodes)), 'machine')}"
     yield _row(total.name, f"{whole:g}", 1.0, _usd(total), machines, str(total.amount.evidence), paper)
 
@@ -263,7 +263,7 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
     nodes = sum(int(number(each.machines.nodes)) for each in found.pools)
     usd = [each.usd for each in found.pools if each.usd is not None]
     cost = show_usd(sum(number(each) for each in usd)) if len(usd) == len(found.pools) else ""
-    yield _row("in all", f"{whole:g}", 0.0, cost, f"= {counted(nodes, 'machine')}", "", paper)
+    yield _row("total", f"{whole:g}", 0.0, cost, f"= {counted(nodes, 'machine')}", "", paper)
 
 
 # ---- the lines below it: one function for each ------------------------------------------------------------------
@@ -283,7 +283,7 @@ def _stops(found: Answer) -> str:
     pool = min(found.pools, key=lambda each: number(each.stops[0].growth) if each.stops[0].growth else float("inf"))
     first, *others = pool.stops
     if first.growth is None or first.load is None:
-        tried = f"nothing up to +{_percent(number(pool.holds))} traffic"
+        tried = f"none up to +{_percent(number(pool.holds))} traffic"
         return f"{_of(found, pool)}{tried}; nearest is {first.name}"
     at = f"{first.name} at {show(number(first.load), 'req/s')} ({number(first.growth):+.0%})".replace("%", " %")
     then = [each.name if each.growth is None else f"{each.name} at {number(each.growth):+.0%}" for each in others[:1]]
@@ -315,7 +315,7 @@ def _remark(loss: LossOutcome) -> str:
     if loss.outcome == "met":
         return ""
     said = [] if loss.attained is None else [f"{_percent(number(loss.attained))} met"]
-    return f" ({', '.join([*said, *([] if loss.covered_by else ['not covered'])])})"
+    return f" ({', '.join([*said, *([] if loss.covered_by else ['no reserve'])])})"
 
 
 def _bursts(found: Answer) -> str:
@@ -330,7 +330,7 @@ def _bursts(found: Answer) -> str:
         for each, length in zip(pool.bursts, lengths, strict=False)
     )
     p50, p90 = (show(number(each), "s") for each in pool.ready)
-    return f"{_of(found, pool)}{heights} absorbed; a new replica takes {p50} (p90 {p90})"
+    return f"{_of(found, pool)}absorbs {heights}; new replica ready in {p50} (p90 {p90})"
 
 
 def _limits(found: Answer) -> str:
@@ -338,7 +338,7 @@ def _limits(found: Answer) -> str:
     for pool in found.pools[:_MOST_POOLS]:
         rate, running, waiting = (each.limit for each in pool.limits)
         limits = (
-            f"gateway {show(number(rate), 'req/s')}, refuse from {number(waiting):g} waiting a replica; "
+            f"gateway {show(number(rate), 'req/s')}, reject at {number(waiting):g} waiting per replica; "
             f"engine {number(running):g} running"
         )
         shed = f"; shed {_clean(pool.shed_first)} first" if pool.shed_first else ""
@@ -353,18 +353,18 @@ def _scales(found: Answer) -> str:
         if not pool.scaling:
             continue
         threshold, least, most, lag, turns, attained, saving = (number(each) for each in pool.scaling)
-        bounds = f"{threshold:.3g} in flight a replica, {least:g} to {most:g} replicas"
+        bounds = f"{threshold:.3g} requests in flight per replica, {least:g} to {most:g} replicas"
         violates = f", violates {_clean(pool.scaling_violates)}" if pool.scaling_violates else ""
-        loop = f"lag {show(lag, 's')}, {turns:.3g} turns/h, {show(attained, 'fraction')} in SLO{violates}"
-        fewer = "" if found.released_saving is not None else f", {100 * saving:.0f} % fewer replica-hours as it rises"
+        loop = f"lag {show(lag, 's')}, {turns:.3g} reversals/h, {show(attained, 'fraction')} in SLO{violates}"
+        fewer = "" if found.released_saving is not None else f", {100 * saving:.0f} % fewer replica-hours"
         said.append(f"{_of(found, pool)}{bounds}; {loop}{fewer}")
     if not said or found.released_saving is None:
         return "; ".join(said)
     usd = f"{show_usd(number(found.released_saving))} USD a month"
     money = (
-        f"empty machines given back save {usd}"
+        f"releasing empty machines saves {usd}"
         if found.machines == "released"
-        else f"giving empty machines back would save {usd}"
+        else f"releasing empty machines would save {usd}"
         if number(found.released_saving) >= 0.5
         else "no machine is ever empty"
     )
@@ -381,8 +381,8 @@ def _money(found: Answer) -> str:
 def _per_success(found: Answer) -> str:
     if found.per_success is None:
         return ""
-    prices = f"; prices of {_clean(found.prices, 60)}" if found.prices else ""
-    return f"{show_usd(number(found.per_success))} USD, answered within every SLO{prices}"
+    prices = f"; prices: {_clean(found.prices, 60)}" if found.prices else ""
+    return f"{show_usd(number(found.per_success))} USD per request answered within every SLO{prices}"
 
 
 def _causes(found: Answer) -> str:
@@ -391,18 +391,18 @@ def _causes(found: Answer) -> str:
         return ""
     said = ", ".join(f"{_clean(each.name)} {_percent(number(each.bill))}" for each in shown)
     requests = ", ".join(_percent(number(each.requests)) for each in shown)
-    return f"{said}{f', {more} more' if more > 0 else ''} (by number of requests {requests})"
+    return f"{said}{f', {more} more' if more > 0 else ''} of the cost (by request count {requests})"
 
 
 def _orders(found: Answer) -> str:
     said = []
     for each in found.orders[:4]:
         quota = "quota not stated" if each.quota is None else f"quota {number(each.quota):g}"
-        lead = f"{show(number(each.lead), 's')} {each.lead.evidence}"
-        late = ", after the end of the plan" if each.is_late else ""
+        lead = f"{show(number(each.lead), 's')}, {each.lead.evidence}"
+        late = ", after the plan ends" if each.is_late else ""
         where = f" in {_clean(each.region)}" if each.region else ""
         devices = f"{number(each.devices):g} {_clean(each.device)}{where}"
-        said.append(f"{devices}, {quota}: asked for today, there on {each.there_on.isoformat()}{late} ({lead})")
+        said.append(f"{devices}, {quota}; order today for {each.there_on.isoformat()}{late} ({lead})")
     return "; ".join(said)
 
 
@@ -413,37 +413,37 @@ def _validity(found: Answer) -> str:
     good = [each for each in found.validity if each.is_validated]
     others = [each for each in found.validity if not each.is_validated]
     said = [f"{_clean(each.pool)} {each.sentence}" for each in (*good, *others[:1])]
-    more = f"; {counted(len(others) - 1, 'other pool')} neither" if len(others) > 1 else ""
+    more = f"; {counted(len(others) - 1, 'other pool')} not validated either" if len(others) > 1 else ""
     return _clean("; ".join(said), 300) + more
 
 
 def _basis(found: Answer) -> str:
     due = found.as_of + datetime.timedelta(seconds=number(found.reconcile_every))
     return (
-        f"{found.assumption_count} assumptions, {found.stale_count} past their maximum age; reconcile every "
+        f"{found.assumption_count}, of which {found.stale_count} past their maximum age; reconcile every "
         f"{show(number(found.reconcile_every), 's')}, first on {due.isoformat()}"
     )
 
 
-_READ_ON = "--section limits, losses, money, fleet, reserves, assumptions, ...; --all; --explain NAME; ullage cost"
+_READ_ON = "--section limits|losses|money|fleet|reserves|..., --all, --explain NAME, ullage report"
 
 _GROUPS: tuple[dict[str, Callable[[Answer], str]], ...] = (
     {
         "Utilisation": _utilisation,
-        "Stops first": _stops,
+        "Bottleneck": _stops,
         "Losses": _losses,
         "Bursts": _bursts,
-        "Scale at": _scales,
-        "Set these": _limits,
+        "Autoscale at": _scales,
+        "Set limits": _limits,
     },
     {
-        "Money": _money,
+        "Monthly cost": _money,
         "Per success": _per_success,
         "Caused by": _causes,
         "Drivers": _drivers,
         "Order": _orders,
-        "Rests on": _basis,
-        "Tested": _validity,
+        "Assumptions": _basis,
+        "Validation": _validity,
     },
 )
 

@@ -99,7 +99,7 @@ class ZoneMachines:
 
 @dataclass(frozen=True, kw_only=True)
 class LossPhases:
-    """One loss that was played: requests within the SLO that came off worst, before, during and after it."""
+    """One loss that was played: requests within the SLO that was attained worst, before, during and after it."""
 
     name: str
     title: str

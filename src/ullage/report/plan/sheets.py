@@ -28,7 +28,7 @@ _SHOWN = 6
 
 def input_sheet(plan: Plan) -> list[RenderableType]:
     """Rows that decide a plan, each with its evidence, source and age, and whether a default stands in."""
-    table = plain_table("Input sheet", "input", "value", "evidence", "least sure of", "its source", "date", "default")
+    table = plain_table("Input sheet", "input", "value", "evidence", "least certain", "source", "date", "default")
     for row in rows(plan, INPUT_SHEET):
         source, weakest = row.source, row.weakest
         table.add_row(
@@ -85,7 +85,7 @@ def margins(plan: Plan) -> list[RenderableType]:
 def basis_table(plan: Plan) -> list[RenderableType]:
     """What the risk hangs on, by influence, with how it is known, how old it is, and whose it is."""
     table = plain_table(
-        "What moves the plan, by influence", "input", "explains", "evidence", "age", "at most", "drifted by", "owner"
+        "What moves the plan most", "input", "explains", "evidence", "age", "maximum age", "drifted by", "owner"
     )
     for each in answer(plan).bases:
         past = " (past)" if each.is_past else ""
@@ -96,7 +96,7 @@ def basis_table(plan: Plan) -> list[RenderableType]:
             f"{each.age_days} d{past}",
             "" if each.max_age_days is None else f"{each.max_age_days} d",
             "" if each.drift is None else f"{100 * number(each.drift):.2g} %",
-            visible(", ".join([*each.owners, *(f"nobody: {key}" for key in each.unowned)])),
+            visible(", ".join([*each.owners, *(f"no owner: {key}" for key in each.unowned)])),
         )
     return ["", table]
 
@@ -106,7 +106,7 @@ def assumption_table(plan: Plan) -> list[RenderableType]:
     defaults = [each for each in plan.assumptions if each.evidence is Evidence.ASSUMED]
     owners = plan.spec.owners
     owned = ("owner",) if owners.are_given else ()
-    title = "Assumed, because nobody stated or measured it"
+    title = "Assumed: neither stated nor measured"
     table = plain_table(title, "name", "value", "range", "source", "age", *owned)
     for each in defaults:
         cells = (each.name, show(each.value, each.unit), _range(each), each.source.what, _age(each, plan.as_of))

@@ -18,10 +18,10 @@ from ullage.service.steps.coefficients import StepErrorBand
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 
 _MEANING = {
-    "fixed": "the step of one sequence",
-    "sequences": "what more sequences add to it",
-    "kv": "what their KV adds",
-    "prefill": "what prompt tokens add",
+    "fixed": "step time of one sequence",
+    "sequences": "added by more sequences",
+    "kv": "added by their KV",
+    "prefill": "added by prompt tokens",
     "request": "time outside the engine",
 }
 
@@ -53,8 +53,8 @@ def calibration_page(
     late = f"{band.ttft_low_ratio:.2f} to {band.ttft_high_ratio:.2f}"
     parts += ["", Text(f"At any load that this replica may run, 8 of 10 step times lie within {within} within {late}.")]
     if calibration.not_identified:
-        parts += ["", Text(f"These tests do not tell: {', '.join(calibration.not_identified)}.")]
-    parts += ["", Text("The test that would tell most next:"), Text(f"  {wanted.command}")]
+        parts += ["", Text(f"These tests do not identify: {', '.join(calibration.not_identified)}.")]
+    parts += ["", Text("The most informative next test:"), Text(f"  {wanted.command}")]
     return parts
 
 

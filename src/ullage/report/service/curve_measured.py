@@ -27,11 +27,12 @@ def measured_parts(
     other = [each.name for each in measured if not each.is_like_mix]
     if other:
         anomalies.append(
-            f"Of other lengths than the mix, so that a place on the curve is no error: {', '.join(other)}."
+            "Measured with lengths other than the mix, so a distance from the curve is not an error: "
+            f"{', '.join(other)}."
         )
     hidden = [each.name for each in measured if not _is_drawn(each, right_rps)]
     if hidden:
-        anomalies.append(f"Not drawn, beyond the chart or without the percentile of an SLO: {', '.join(hidden)}.")
+        anomalies.append(f"Not drawn (outside the chart, or no percentile of an SLO): {', '.join(hidden)}.")
     if agreement is not None and len(agreement.results) > 1:
         parts += ["", tests_table(agreement)]
         anomalies += agreement.disagreements
@@ -43,7 +44,7 @@ def _is_drawn(point: MeasuredPoint, right_rps: float) -> bool:
 
 
 def _points(measured: Sequence[MeasuredPoint]) -> Table:
-    table = _table("Measured, beside the same test simulated", "test", "load", "latency", "measured", "simulated")
+    table = _table("Measured and simulated, the same tests", "test", "load", "latency", "measured", "simulated")
     for column in ("measured / simulated", "band", "verdict"):
         table.add_column(column, header_style="dim")
     for each in measured:

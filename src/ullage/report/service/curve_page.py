@@ -62,8 +62,8 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     for name, value in (
         ("devices", f"{devices}"),
         ("violated with one fewer", size.binding),
-        ("load a replica", show(at.offered_rps, "req/s")),
-        ("goodput a device", show(at.goodput.value / size.devices, "req/s")),
+        ("load per replica", show(at.offered_rps, "req/s")),
+        ("goodput per device", show(at.goodput.value / size.devices, "req/s")),
         ("KV in use", show(at.kv_use.value, "fraction")),
         ("p95 time before admission", show(at.queue_age.value, "s")),
     ):
@@ -71,8 +71,9 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
     return [
         headline,
         Text(
-            f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: what the chosen risk makes of evidence "
-            f"that is {size.band.evidence}. At nominal ones {counted(size.replicas, 'replica')} would do."
+            f"At conservative step times, {size.band.slow_ratio:.3g} x nominal: the factor at the chosen risk for "
+            "evidence "
+            f"that is {size.band.evidence}. At nominal step times {counted(size.replicas, 'replica')} would do."
         ),
         *(Text(f"Note: {note}") for note in size.notes),
         "",
@@ -83,7 +84,7 @@ def size_page(size: PoolSize, *, title: str, rate_from: str) -> list[RenderableT
 
 
 def _loads(curve: ServiceCurve) -> RenderableType:
-    table = _table("Loads, of one replica", "offered", "goodput", "of limit", "running", "KV", "preempted", "verdict")
+    table = _table("Loads on one replica", "offered", "goodput", "of limit", "running", "KV", "preempted", "verdict")
     share = {each.offered_rps: each for each in uses(curve)}
     for each in curve.points:
         offered = show(each.offered_rps, "req/s")
@@ -124,7 +125,7 @@ def _point(point: OperatingPoint) -> list[RenderableType]:
 
 
 def _margins(point: OperatingPoint) -> RenderableType:
-    table = _table("From the highest load to the point", "", "share", "leaves", "why")
+    table = _table("From the highest load to the operating point", "", "share", "leaves", "why")
     interval = point.highest.interval
     found = f"another seed would find {show(interval.low, 'req/s')} to {show(interval.high, 'req/s')} (95 %)"
     table.add_row("highest that passes", "", show(point.highest.rps, "req/s"), found)
@@ -137,7 +138,7 @@ def _margins(point: OperatingPoint) -> RenderableType:
 
 
 def _tried(tried: Sequence[Tried]) -> RenderableType:
-    title = f"What if, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
+    title = f"What-ifs, one at a time; the highest load that passes is {show(tried[0].base_rps, 'req/s')}"
     table = _table(title, "", "change", "highest", "", "violated next")
     for each in tried:
         moved = f"{each.change_fraction:+.0%}" if each.is_difference else "no change"

@@ -61,8 +61,8 @@ def gate_page(found: Gated) -> list[RenderableType]:
         Text.assemble(
             (f"{found.after} is ", "bold"),
             (str(difference.verdict), f"bold {_STYLES[difference.verdict]}"),
-            f": a request's time on the device changes by {whole.ratio - 1.0:+.1%} "
-            f"({whole.low_ratio - 1.0:+.1%} to {whole.high_ratio - 1.0:+.1%}, 9 of 10) against "
+            f": device time per request changes by {whole.ratio - 1.0:+.1%} "
+            f"({whole.low_ratio - 1.0:+.1%} to {whole.high_ratio - 1.0:+.1%}, 90 % interval) against "
             f"{found.before}; the tolerance is {difference.tolerance_fraction:.0%}.",
         ),
         Text(
@@ -79,11 +79,12 @@ def gate_page(found: Gated) -> list[RenderableType]:
     parts.append(table)
     if found.meant is not None:
         parts += ["", Text(_meant(found.service, found.meant))]
-    notes = [f"These tests tell a change of {difference.seen_fraction:.1%} and more from luck."]
+    notes = [f"These tests can detect a change of {difference.seen_fraction:.1%} or more."]
     if difference.unseen:
         notes.append(
-            f"They do not tell {', '.join(difference.unseen)}, {difference.unseen_fraction:.0%} of that time: a change "
-            "there would not be seen."
+            f"They do not cover {', '.join(difference.unseen)}, {difference.unseen_fraction:.0%} of that time: a "
+            "change "
+            "there would go unnoticed."
         )
     return [*parts, "", *(Text(f"- {note}") for note in notes)]
 
@@ -92,7 +93,7 @@ def _meant(service: str, meant: Meant) -> str:
     more = meant.after_replicas - meant.before_replicas
     text = (
         f"For {service}: {meant.after_replicas} replicas ({meant.low_replicas} to {meant.high_replicas}) in place of "
-        f"{meant.before_replicas}, {more:+d}, by nominal step times"
+        f"{meant.before_replicas}, {more:+d}, at nominal step times"
     )
     if meant.usd is None:
         return f"{text}; the plan has no price for them."

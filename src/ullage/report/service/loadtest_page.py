@@ -69,7 +69,7 @@ def load_in_words(load: OfferedLoad) -> str:
     if load.loop is Loop.CLOSED:
         return "closed loop, " + ("clients not stated" if cap is None else f"{cap} client{'s' if cap != 1 else ''}")
     if load.loop is Loop.BURST:
-        return f"everything at once{at_most}"
+        return f"all requests at once{at_most}"
     if load.loop is Loop.TRACE:
         return f"arrivals of a trace{at_most}"
     law = ", evenly spaced" if load.even else ", Poisson" if load.burstiness_ratio == 1.0 else ""
@@ -108,7 +108,7 @@ def _rates(point: Point) -> str:
     if point.sent_rps is not None:
         parts.append(f"{_known(point.sent_rps, 'req/s')} sent")
     if point.little_concurrency_count is not None:
-        parts.append(f"{_known(point.little_concurrency_count)} under way (rate x mean E2E)")
+        parts.append(f"{_known(point.little_concurrency_count)} in flight (rate x mean E2E)")
     return ", ".join(parts)
 
 
@@ -152,14 +152,14 @@ def _goodput_lines(point: Point, goodputs: tuple[Goodput, ...]) -> Iterator[str]
         if stated.verdict is not None:
             parts.append(stated.verdict)
         yield (
-            f"goodput by the tool: {', '.join(parts)}; limits {_limits(stated.limits)}; "
+            f"goodput as reported by the tool: {', '.join(parts)}; limits {_limits(stated.limits)}; "
             f"a one-token answer counts as {stated.single_token}"
         )
     for each in goodputs:
         rate = f", {_known(each.rps, 'req/s')}" if each.rps is not None else ", of the requests kept"
         share = UNKNOWN if each.attained_fraction is None else show(each.attained_fraction, "fraction")
         yield (
-            f"goodput counted anew by the rule of {each.rule.name}: {each.good_count:,} of {each.judged_count:,} "
+            f"goodput recounted by the rule of {each.rule.name}: {each.good_count:,} of {each.judged_count:,} "
             f"{each.rule.denominator} ({share}){rate}; limits {_limits(each.rule.limits)}"
         )
 

@@ -83,7 +83,7 @@ def measure_page(found: Measured) -> list[RenderableType]:
 
 
 def _table(found: Measured) -> RenderableType:
-    table = plain_table("", "after test", "req/s", "requests", "time", "replicas", "range", "steps known to")
+    table = plain_table("", "after test", "req/s", "requests", "time", "replicas", "range", "step times within")
     for each in (found.before, *found.rows):
         load = ("", "", "")
         if each.requests:
@@ -94,10 +94,10 @@ def _table(found: Measured) -> RenderableType:
 
 
 def _taken(spent: Spend, bound: Spend) -> str:
-    money = "no price, so no money counted"
+    money = "no price, so cost not counted"
     if spent.usd is not None and bound.usd is not None:
         money = f"{spent.usd:.2f} of {bound.usd:g} USD"
     return (
-        f"Taken: {spent.wall_s / 60:.1f} of {bound.wall_s / 60:g} min, {spent.requests:,} of {bound.requests:,} "
+        f"Used: {spent.wall_s / 60:.1f} of {bound.wall_s / 60:g} min, {spent.requests:,} of {bound.requests:,} "
         f"requests, {spent.tokens:,} of {bound.tokens:,} tokens, {money}."
     )

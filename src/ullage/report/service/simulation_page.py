@@ -101,7 +101,7 @@ def simulation_page(simulated: Simulation) -> list[RenderableType]:
         Text.assemble((f"{simulated.replica}", "bold"), f", {many}, by the ", by),
         Text(
             f"{simulated.traffic}: {show(served.offered_rps, 'req/s')} for {show(served.span_s, 's')}; "
-            f"all had ended after {show(served.duration_s, 's')}."
+            f"all had finished after {show(served.duration_s, 's')}."
         ),
         "",
         _latencies(served),
@@ -125,10 +125,10 @@ def _judged(judged: JudgedPool) -> list[RenderableType]:
     point = judged.point
     where = f"{judged.replicas} at {show(judged.rate_rps, 'req/s')}, {judged.basis} step times"
     if not isinstance(point, StablePoint):
-        return [Text(f"As the plan judges it, {where}: not sustained, {point.instability.reason}.", style="red")]
+        return [Text(f"By the plan's criteria, {where}: not sustained, {point.instability.reason}.", style="red")]
     over = f"{point.windows} windows of {show(judged.span_s, 's')}"
     verdict = "every SLO is met" if not point.violated else f"violated: {', '.join(point.violated)}"
-    table = _table("As the plan judges it", "class", "latency", "p50", "p95", "p99")
+    table = _table("By the plan's criteria", "class", "latency", "p50", "p95", "p99")
     for name, found in point.latencies.items():
         for metric in ("ttft", "tpot", "e2e"):
             shown = [found.get(f"{metric}_p{each}") for each in (50, 95, 99)]
@@ -173,7 +173,7 @@ def _ends(served: Served) -> Table:
 
 def _replicas(simulated: Simulation) -> Table:
     served = simulated.served
-    table = _table("While requests came", "", "value")
+    table = _table("While requests arrived", "", "value")
     prompts = sum(each.prompt_tokens for each in served.classes)
     cached = sum(each.cached_tokens for each in served.classes)
     for name, value in (
@@ -182,9 +182,9 @@ def _replicas(simulated: Simulation) -> Table:
         ("running, all replicas", brief_number(served.running_requests)),
         ("waiting", f"{brief_number(served.waiting_requests)}, at most {served.most_waiting_requests:,}"),
         ("KV in use", f"{show(served.kv_fraction, 'fraction')}, at most {show(served.kv_peak_fraction, 'fraction')}"),
-        ("KV tokens of a replica", f"{simulated.kv_tokens:,}"),
-        ("prompt tokens found cached", show(cached / prompts if prompts else 0.0, "fraction")),
-        ("preemptions", f"{served.preemptions:,} ({served.recomputed_tokens:,} tokens computed again)"),
+        ("KV tokens per replica", f"{simulated.kv_tokens:,}"),
+        ("prompt tokens served from cache", show(cached / prompts if prompts else 0.0, "fraction")),
+        ("preemptions", f"{served.preemptions:,} ({served.recomputed_tokens:,} tokens recomputed)"),
         ("busy", show(served.busy_fraction, "fraction")),
     ):
         table.add_row(name, value)

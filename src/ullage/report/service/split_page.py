@@ -85,7 +85,7 @@ def _row(each: Arrangement) -> tuple[str, ...]:
 
 
 def _remark(each: Arrangement, found: SplitSimulation) -> str:
-    words = ["asked for"] if each is found.asked else []
+    words = ["requested"] if each is found.asked else []
     words += ["the best split"] if each == found.best and each.has_limits else []
     return ", ".join(words)
 
@@ -112,7 +112,7 @@ class SizedSides(Protocol):
 def sized_page(found: SizedSides) -> list[RenderableType]:
     """Both sizes, each as that of any pool, under what they do together."""
     rate_from = "as stated" if found.is_rate_stated else "the plan's busiest hour"
-    sent = f"KV is on its way for {brief_number(1000.0 * found.transfer_p95_s)} ms (p95)."
+    sent = f"KV transfer takes {brief_number(1000.0 * found.transfer_p95_s)} ms (p95)."
     return [
         Text(f"{found.verdict} {sent}", style="bold"),
         "",

@@ -46,7 +46,7 @@ def validation_page(found: Validated) -> list[RenderableType]:
         Text.assemble(
             (f"The plan for {found.service} is ", "bold"),
             (str(found.verdict), f"bold {_STYLES[found.verdict]}"),
-            f"{day}: {found.inside_count} of {found.statistic_count} statistics lie in bands made for 8 of 10.",
+            f"{day}: {found.inside_count} of {found.statistic_count} statistics lie within their 80 % bands.",
         ),
         Text(
             f"{found.replica}, by the {found.step.kind} step model ({found.step.evidence}), "

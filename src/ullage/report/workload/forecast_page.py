@@ -83,9 +83,11 @@ def _when(at_s: float, start_s: float, calendar: bool) -> str:
 
 
 def _planning(found: ServiceForecast) -> RenderableType:
-    title = f"To plan for: the busiest step of the horizon, held with {found.percentile_fraction:.4g} probability"
+    title = (
+        f"To plan for: the busiest step of the horizon, not exceeded with {found.percentile_fraction:.4g} probability"
+    )
     table = _table(
-        title, "class", "mean", "busiest seen", "busiest step", "peak minute", "tokens", "active tokens", "evidence"
+        title, "class", "mean", "busiest observed", "busiest step", "peak minute", "tokens", "active tokens", "evidence"
     )
     for part in found.parts:
         table.add_row(
@@ -103,12 +105,12 @@ def _planning(found: ServiceForecast) -> RenderableType:
 
 def _contest(found: ServiceForecast) -> RenderableType:
     table = _table(
-        "The contest: every forecaster from the same past origins, the least pinball loss wins",
+        "Forecasters compared on the same past origins; the lowest pinball loss is used",
         "class",
         "forecaster",
         "pinball",
         "error",
-        "80 % band held",
+        "in 80 % band",
         "",
     )
     for part in found.parts:
@@ -125,9 +127,9 @@ def _contest(found: ServiceForecast) -> RenderableType:
 
 
 def _past(found: ServiceForecast) -> RenderableType:
-    title = "Past forecasts, on origins that the band was not made from"
+    title = "Backtest on held-out origins"
     table = _table(
-        title, "class", "forecaster", "error", "bias", "pinball", "CRPS", "80 % band held", "of", "which may be"
+        title, "class", "forecaster", "error", "bias", "pinball", "CRPS", "in 80 % band", "of", "95 % interval"
     )
     for part in found.parts:
         forecast = part.forecast
@@ -162,7 +164,7 @@ def _closing(found: ServiceForecast) -> list[RenderableType]:
     return [
         Text(
             "Error is the sum of absolute errors over demand; pinball and CRPS are over the mean. "
-            f"Seed {found.seed}. docs/explanation/demand.md says how a forecast is made.",
+            f"Seed {found.seed}. docs/explanation/demand.md explains how a forecast is made.",
             style="dim",
         )
     ]

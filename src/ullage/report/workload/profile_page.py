@@ -113,9 +113,9 @@ def _no_bursts(bursts: Bursts, arrivals: Arrivals) -> str:
     if uneven is None or uneven.dispersion_ratio <= EVEN_DISPERSION_RATIO:
         return f"No bursts in windows of {width}."
     return (
-        f"No window of {width} stands out of the hour around it, but traffic is uneven: counts of "
-        f"{show(uneven.width_s, 's')} vary {brief_number(uneven.dispersion_ratio)} times as much as chance would have "
-        "them, because the level itself rises and falls."
+        f"No window of {width} stands out from the hour around it, but traffic is uneven: counts per "
+        f"{show(uneven.width_s, 's')} vary {brief_number(uneven.dispersion_ratio)} times as much as Poisson "
+        "arrivals, because the level itself rises and falls."
     )
 
 
@@ -125,7 +125,7 @@ def _bursts(bursts: Bursts, arrivals: Arrivals) -> str:
     highest = bursts.highest[0]
     if bursts.height_ratio is None:
         return (
-            f"{bursts.episodes} burst{'s' if bursts.episodes > 1 else ''} out of silence in windows of "
+            f"{bursts.episodes} burst{'s' if bursts.episodes > 1 else ''} from idle in windows of "
             f"{show(bursts.width_s, 's')}, the highest {brief_number(highest.peak_rps)} req/s for "
             f"{show(highest.length_s, 's')}."
         )
@@ -169,7 +169,7 @@ def _season(season: Season | None, growth: Growth | None) -> list[RenderableType
             parts.append(Text(f"{label:>4} {_shades(season.shape[start : start + 24], season.peak_ratio)}"))
         parts.append(Text("     " + "".join(f"{hour:<6}" for hour in range(0, 24, 3)), style="dim"))
         if season.strength_fraction is None:
-            parts.append(Text(f"Seen {season.periods:.2g} times: too few to tell its strength from chance."))
+            parts.append(Text(f"Only {season.periods:.2g} periods observed: too few to measure its strength."))
         else:
             parts.append(Text(f"It explains {season.strength_fraction:.0%} of the variance from hour to hour."))
     if growth is not None:
@@ -214,12 +214,12 @@ def _lengths(whole: PartProfile) -> list[RenderableType]:
             table.add_row(name, f"{found.mean_value:,.0f}", *[f"{found.at(each):,.0f}" for each in SHOWN], share)
     parts: list[RenderableType] = [table]
     if lengths.cached_prompt_fraction is not None:
-        parts.append(Text(f"{lengths.cached_prompt_fraction:.1%} of prompt tokens came from a cache."))
+        parts.append(Text(f"{lengths.cached_prompt_fraction:.1%} of prompt tokens were cached."))
     if lengths.correlation_ratio is not None:
         parts.append(
             Text(
                 f"Prompt and output are correlated by {lengths.correlation_ratio:+.2f} (of their logarithms); "
-                "draw them as pairs."
+                "sample them as pairs."
             )
         )
     return parts
@@ -276,11 +276,11 @@ def _sessions(sessions: SessionProfile | None) -> list[RenderableType]:
     parts: list[RenderableType] = [table]
     if sessions.overlapping_requests:
         parts.append(
-            Text(f"{sessions.overlapping_requests:,} requests were sent before the session's last answer ended.")
+            Text(f"{sessions.overlapping_requests:,} requests were sent before the session's previous answer ended.")
         )
     if sessions.repeated_blocks_fraction is not None:
         parts.append(
-            Text(f"{sessions.repeated_blocks_fraction:.1%} of prompt blocks repeat the session's last request.")
+            Text(f"{sessions.repeated_blocks_fraction:.1%} of prompt blocks repeat the session's previous request.")
         )
     return parts
 
@@ -304,15 +304,13 @@ def _reuse(reuse: ReuseProfile | None) -> list[RenderableType]:
         parts.append(
             Text(
                 f"The ids are not chained: {reuse.unchained_fraction:.1%} of them follow different predecessors. They "
-                "were chained before counting, because engines reuse a block only after the same beginning."
+                "were chained before counting, because engines reuse a block only after the same prefix."
             )
         )
-    parts.append(
-        Text(f"{reuse.any_place_fraction:.1%} of block ids recur at any place, which no engine reuses as such.")
-    )
+    parts.append(Text(f"{reuse.any_place_fraction:.1%} of block ids recur somewhere, but engines only reuse prefixes."))
     if reuse.by_tenant:
         alone = ", ".join(f"{name} {curve.endless_warm_fraction:.1%}" for name, curve in reuse.by_tenant)
-        parts.append(Text(f"Each tenant in an endless cache of its own, warm: {alone}."))
+        parts.append(Text(f"With an unlimited warm cache per tenant: {alone}."))
     return parts
 
 
@@ -363,7 +361,7 @@ def _anomalies(profile: Profile) -> list[RenderableType]:
         parts.append(Text("No anomalies."))
     if profile.suggestion is not None:
         rules = " ".join(f"--class {shell_word(_rule(one))}" for one in profile.suggestion.classes)
-        parts.append(_hanging(">", "dim", f"To see them apart: {rules}"))
+        parts.append(_hanging(">", "dim", f"To profile them separately: {rules}"))
     parts += [_hanging("?", "dim", f"Not known from this trace: {need}.") for need in profile.needs]
     return parts
 

@@ -184,7 +184,7 @@ def _disagreements(results: Sequence[LoadTestResult]) -> list[str]:
                 found.append(
                     f"{one.file} and {other.file} disagree: {what} cost {left:.2f} times the estimate by the one and "
                     f"{right:.2f} times by the other, more than their bands of {one.band_ratio:.2f} and "
-                    f"{other.band_ratio:.2f} allow. A fit to both is right about neither: look at versions, settings "
-                    "and prefix hits."
+                    f"{other.band_ratio:.2f} allow. A fit to both fits neither: compare versions, settings and prefix "
+                    "hits."
                 )
     return found

@@ -47,15 +47,15 @@ def spread_of(document: Mapping[str, Any], *, file: str) -> FactorSpread:
     except (TypeError, KeyError, ValueError):
         is_whole = False
     if not is_whole:
-        fix = "Make it anew with ullage calibrate."
-        raise InputError(field=f"{file}: spread", value=given, problem="does not say how far a fit may be off", fix=fix)
+        fix = "Make it again with ullage calibrate."
+        raise InputError(field=f"{file}: spread", value=given, problem="does not state the error of the fit", fix=fix)
     return spread
 
 
 def factors_of(document: Mapping[str, Any], *, file: str) -> Factors:
     """The factors of a document, or an InputError that names what is wrong with it."""
     if document.get("schema") != SCHEMA:
-        fix = f"Make it anew with ullage calibrate; this version reads {SCHEMA}."
+        fix = f"Make it again with ullage calibrate; this version reads {SCHEMA}."
         raise InputError(field=f"{file}: schema", value=document.get("schema"), problem="is not known", fix=fix)
     fitted = document.get("calibration")
     given = fitted.get("factors") if isinstance(fitted, Mapping) else None
@@ -65,7 +65,7 @@ def factors_of(document: Mapping[str, Any], *, file: str) -> Factors:
             field=f"{file}: factors",
             value=given,
             problem=f"are not the five factors {', '.join(names)}",
-            fix="Make it anew with ullage calibrate.",
+            fix="Make it again with ullage calibrate.",
         )
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 < value < 100:
@@ -73,6 +73,6 @@ def factors_of(document: Mapping[str, Any], *, file: str) -> Factors:
                 field=f"{file}: factors.{name}",
                 value=value,
                 problem="is not a factor between 0.01 and 100",
-                fix="Make it anew with ullage calibrate.",
+                fix="Make it again with ullage calibrate.",
             )
     return Factors(**{name: float(value) for name, value in given.items()})

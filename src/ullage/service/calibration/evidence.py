@@ -51,7 +51,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
     try:
         day = datetime.date.fromisoformat(str(provenance.get("date")))
     except ValueError:
-        fix = "Make it anew with ullage calibrate."
+        fix = "Make it again with ullage calibrate."
         raise InputError(
             field=f"{file}: provenance.date", value=provenance.get("date"), problem="is not a date", fix=fix
         ) from None
@@ -94,13 +94,13 @@ def with_calibration(
             raise InputError(
                 field=f"{evidence.file}: provenance.{name}",
                 value=found,
-                problem=f"is not the replica's {value}, and a calibration says nothing about another configuration",
+                problem=f"is not the replica's {value}; a calibration says nothing about another configuration",
                 fix=f"Calibrate on load tests of this configuration, or accept it by name: {name}.",
             )
-        moved.append(f"{name} = {found} was tested, and the replica has {name} = {value}")
+        moved.append(f"{name} = {found} was tested, but the replica has {name} = {value}")
     times = ScaledStep(times=step, factors=evidence.factors)
     if moved:
-        said = f"{evidence.file}: {'; '.join(moved)}. The estimate is scaled by what was found there, and stays one."
+        said = f"{evidence.file}: {'; '.join(moved)}. The estimate is scaled by it, and remains an estimate."
         return replace(
             step,
             kind=f"{step.kind} scaled from tests of another configuration",

@@ -98,7 +98,10 @@ def fit_tests(
     notes = [each.sentence for each in anomalies]
     notes += [f"{each.point} was left out of the fit: it {each.reason}." for each in left_out]
     if fit.not_identified:
-        notes.append(f"The load tests do not tell: {', '.join(fit.not_identified)}. ullage calibrate says what would.")
+        notes.append(
+            f"The load tests do not identify: {', '.join(fit.not_identified)}. ullage calibrate suggests a test that "
+            "would."
+        )
     return FittedTests(
         calibration=fit,
         step=replace(step, notes=tuple(notes), anomalies=anomalies),
@@ -186,8 +189,8 @@ def _anomalies(fit: Calibration, points: Sequence[Point], terms: RepeatTerms) ->
     if terms.cached_fraction is None and any(are_unknown(each) for each in points):
         yield EvidenceAnomaly(
             name="prefix_hits",
-            sentence="Nobody says how much of the prompts was a prefix hit: none is assumed, hits would be taken for "
-            "speed, and the bands are wider for it. Give --cached-share, or the tool's configuration beside its file.",
+            sentence="The share of prefix hits is not stated: none is assumed, hits would look like speed, and "
+            "the bands are wider for it. Give --cached-share, or the tool's configuration next to its file.",
         )
     rng = np.random.default_rng(0)
     if any(
@@ -214,7 +217,7 @@ def _misfits(residuals: Sequence[Residual]) -> Iterator[EvidenceAnomaly]:
             sentence=f"The fit misses its own points by more than {RESIDUAL_RATIO - 1:.0%} in {len(off)} of "
             f"{len(residuals)} latencies, at worst {worst.point}: {worst.latency} {worst.statistic} was "
             f"{measured}, and {fitted} by the fit. The points do not belong "
-            "together, or something that was not stated changed between them.",
+            "together, or something not stated changed between them.",
         )
 
 
@@ -235,7 +238,7 @@ def _not_monotone(points: Sequence[Point]) -> Iterator[EvidenceAnomaly]:
                 yield EvidenceAnomaly(
                     name="sweep",
                     sentence=f"TPOT falls from {low_s:.3g} s at {low} to {high_s:.3g} s at {high}, a higher load: one "
-                    "of the two points is wrong, or the engine was set otherwise.",
+                    "of the two points is wrong, or the engine settings differed.",
                 )
 
 

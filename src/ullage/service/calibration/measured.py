@@ -72,7 +72,8 @@ class MeasuredPoint:
         return tuple(
             f"{self.name}: {each.latency} {each.statistic} was {each.measured_s:.3g} s, and {each.simulated_s:.3g} s "
             f"by the step model; its band allows {each.low_s:.3g} to {each.high_s:.3g} s. Calibrate on this test, or "
-            "find out what differs."
+            "find what "
+            "differs."
             for each in self.residuals
             if each.is_outside
         )

@@ -43,7 +43,7 @@ class StepProfile:
 class StepEvidence:
     """What was measured of a pool's steps. `source` says where the load tests are from, and of which day.
 
-    `validations` are those that were kept: they move no step, and say whether the plan was held against a test.
+    `validations` are those that were kept: they move no step, and say whether the plan was compared with a test.
     `cached_fraction`, `replicas` and `timeout_s` are what the user states of the load tests (repeats.py), `accepted`
     the anomalies that are known and accepted by name.
     """
@@ -69,14 +69,14 @@ class StepEvidence:
             raise InputError(
                 field="evidence.step_profile",
                 value=self.profile.source.where,
-                problem="is given beside calibrations, which are factors on the estimate and not on a profile",
+                problem="cannot be combined with calibrations, which are factors on the estimate, not on a profile",
                 fix="Give the load tests in place of the calibrations: they are then fitted to the profile.",
             )
         if self.calibrations and self.load_tests:
             raise InputError(
                 field="evidence.load_tests",
                 value=[test.file for test, _ in self.load_tests],
-                problem="is given beside calibrations, which are fits to load tests already",
+                problem="cannot be combined with calibrations, which are already fits to load tests",
                 fix="Give one of the two; ullage calibrate fits any number of tests together.",
             )
 
@@ -113,7 +113,7 @@ def _own(calibrations: Sequence[CalibrationEvidence], memory: MemoryBudget) -> C
         raise InputError(
             field="evidence.calibrations",
             value=[each.file for each in own],
-            problem="are of the same configuration, and may say different things",
+            problem="are of the same configuration and may disagree",
             fix="Calibrate once on the load tests of both.",
         )
     return own[0] if own else calibrations[0]
@@ -173,7 +173,7 @@ def _scaled_from(estimate: StepModel, fitted: StepModel, moved: Sequence[Evidenc
     """An estimate that errs by the factors which tests of another configuration found, with an estimate's band."""
     assert isinstance(fitted.times, ScaledStep)
     times = ScaledStep(times=estimate, factors=fitted.times.factors)
-    said = tuple(f"{each.sentence} The estimate is scaled by what it found, and stays an estimate." for each in moved)
+    said = tuple(f"{each.sentence} The estimate is scaled by what it found, and remains an estimate." for each in moved)
     return replace(
         estimate,
         kind=f"{estimate.kind} scaled from tests of another configuration",

@@ -133,12 +133,10 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
 def _not_apart(point: Point, terms: RepeatTerms) -> NotRepeatable | None:
     """Why a test of two pools cannot be repeated, where it cannot."""
     if terms.apart is None and point.subject.is_apart:
-        reason = "ran with prefill and decode apart, and nobody says how: give --prefill and --transfer"
+        reason = "ran disaggregated, and the split is not stated: give --prefill and --transfer"
         return NotRepeatable(point=point.name, reason=reason)
     if terms.apart is not None and (terms.timeout_s or point.load.timeout_s):
-        return NotRepeatable(
-            point=point.name, reason="has clients that give up, which two pools are not simulated with"
-        )
+        return NotRepeatable(point=point.name, reason="has clients that give up, which is not simulated for two pools")
     return None
 
 

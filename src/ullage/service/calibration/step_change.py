@@ -171,7 +171,7 @@ def _fit_of(step: StepModel, field: str) -> _FitSide:
         raise InputError(
             field=field,
             value=step.kind,
-            problem="is no fit to load tests of this replica, so that nothing of it was measured",
+            problem="is not a fit to load tests of this replica, so nothing of it was measured",
             fix="Give load tests, or what ullage calibrate made of them.",
         )
     return _FitSide(times=step.times, spread=step.spread)

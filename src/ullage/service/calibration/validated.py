@@ -60,13 +60,15 @@ def validation_evidence(document: Mapping[str, Any], *, file: str) -> Validation
             configuration=dict(document["configuration"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(field=file, value=str(error), problem="is no whole validation", fix=fix) from None
+        raise InputError(field=file, value=str(error), problem="is not a complete validation", fix=fix) from None
 
 
 def pool_validity(pool: str, memory: MemoryBudget, kept: Sequence[ValidationEvidence]) -> PoolValidity:
     """The newest validation of this very configuration decides; without one, what the newest of another differs in."""
     if not kept:
-        return PoolValidity(pool=pool, is_validated=False, sentence="not validated: no load test was held against it")
+        return PoolValidity(
+            pool=pool, is_validated=False, sentence="not validated: no load test has been compared with this plan"
+        )
     now = validated_configuration(memory)
     own = [each for each in kept if not _changed(each, now)]
     newest = max(own or kept, key=lambda each: each.date)

@@ -347,8 +347,9 @@ def _client(point: Point, statistics: Sequence[ScoredStatistic], simulated: Repl
         return None
     return ValidityReason(
         name="client",
-        sentence=f"{point.name}: {load.offered_rps:.3g} req/s were offered and {reached:.3g} req/s came, while no "
-        "latency is above what is predicted: the client was the bottleneck, and the offered rate was not tested.",
+        sentence=f"{point.name}: {load.offered_rps:.3g} req/s were offered and {reached:.3g} req/s arrived, while no "
+        "latency is above what is "
+        "predicted: the client was the bottleneck, and the offered rate was not tested.",
     )
 
 
@@ -363,15 +364,15 @@ def _hits(planned: PlannedReplica, point: Point, terms: RepeatTerms) -> Validity
     if stated is not None and stated < COUNTED_HITS_FRACTION:
         return ValidityReason(
             name="prefix_cache",
-            sentence=f"{point.name}: {stated:.0%} of the prompt tokens were prefix hits, and the plan counts on "
+            sentence=f"{point.name}: {stated:.0%} of the prompt tokens were prefix hits, but the plan assumes "
             f"{planned.cached_fraction:.0%}: the prefix cache was off, or the prompts had nothing in common.",
         )
     prompts = np.full(1, 1000, np.int32)
     if stated is None and prefix_hits(point, None, prompts, ()) is None:
         return ValidityReason(
             name="no_hits_offered",
-            sentence=f"{point.name}: its prompts had nothing in common, so that it says nothing about the "
-            f"{planned.cached_fraction:.0%} of prefix hits that the plan counts on.",
+            sentence=f"{point.name}: its prompts had nothing in common, so it says nothing about the "
+            f"{planned.cached_fraction:.0%} of prefix hits that the plan assumes.",
         )
     return None
 
@@ -439,7 +440,7 @@ def _step_reason(point: Point, token: ScoredStatistic) -> ValidityReason:
     return ValidityReason(
         name="steps",
         sentence=f"{point.name}: tokens took {token.ratio:.2f} times what is predicted ({token.measured_value:.3g} s, "
-        f"band {token.low_value:.3g} to {token.high_value:.3g} s): steps are {longer}. Look at the device and its "
+        f"band {token.low_value:.3g} to {token.high_value:.3g} s): steps are {longer}. Check the device and its "
         "clocks, the engine's version and flags, the quantisation, and neighbours on the device; then calibrate on "
         "this test.",
     )

@@ -67,7 +67,7 @@ def _of_subject(file: str, subject: LoadTestSubject, replica: ReplicaUnderTest) 
 
 def _anomaly(name: str, file: str, said: str, own: str) -> EvidenceAnomaly:
     # The file stands last: a path may be longer than the room there is for the sentence.
-    sentence = f"A load test {said}, and the replica is {own}: it is evidence of something else ({file})."
+    sentence = f"A load test {said}, but the replica is {own}: it is evidence for another configuration ({file})."
     return EvidenceAnomaly(name=name, sentence=sentence, refuses=True)
 
 

@@ -153,11 +153,11 @@ class ServiceCurve:
         if not self.inputs:
             return {}
         values: list[tuple[str, float, str, str]] = [
-            ("curve.sustained_rps", self.stable[-1].offered_rps, "req/s", "highest load tried that keeps up"),
+            ("curve.sustained_rps", self.stable[-1].offered_rps, "req/s", "highest load tried that is sustained"),
         ]
         if self.unstable:
             values.append(
-                ("curve.unstable_rps", self.unstable[0].offered_rps, "req/s", "lowest load tried that falls behind")
+                ("curve.unstable_rps", self.unstable[0].offered_rps, "req/s", "lowest load tried that is not sustained")
             )
         if self.knee_rps is not None:
             values.append(("curve.knee_rps", self.knee_rps, "req/s", "furthest below the chord of mean E2E by load"))
@@ -255,7 +255,7 @@ def _given_up(trial: Trial, errors: Mapping[str, Interval]) -> Instability | Non
     """Why a load is not sustained though its backlog does not grow: those in it leave unserved."""
     for name, lost in errors.items():
         if lost.value - trial.idle_error_fractions.get(name, 0.0) > GIVEN_UP_FRACTION:
-            return Instability(reason=f"{lost.value:.1%} of {name} are lost or given up", growth=lost)
+            return Instability(reason=f"{lost.value:.1%} of {name} fail or are abandoned", growth=lost)
     return None
 
 

@@ -21,7 +21,7 @@ NO_POLICY = Assumption(
     unit="fraction",
     evidence=Evidence.ASSUMED,
     source=Source(
-        what="no margin of policy unless stated: reserves are lines of their own",
+        what="no policy margin unless stated: reserves are separate lines",
         where="docs/explanation/operating-point.md",
         date=datetime.date(2026, 11, 15),
     ),

@@ -199,15 +199,16 @@ def _anomalies(
         if share > curve.trial.error_fraction:
             found.append(
                 f"{share:.1%} of {name} exceed their deadline on an idle replica: their answers are longer than the "
-                "deadline allows, whatever is bought"
+                "deadline allows, on any "
+                "hardware"
             )
     if highest.interval.relative_half_width_fraction > WIDE_FRACTION:
         found.append(
-            f"the highest load is known to {highest.interval.relative_half_width_fraction:.0%} only, after "
+            f"the highest load is known within {highest.interval.relative_half_width_fraction:.0%} only, after "
             f"{highest.windows} windows"
         )
     if curve.knee_rps is not None and operating_rps > curve.knee_rps:
-        found.append("the SLOs allow a load above the knee: a small rise in traffic costs much latency there")
+        found.append("the SLOs allow a load above the knee: a small rise in traffic adds much latency there")
     return tuple(found)
 
 
@@ -258,8 +259,8 @@ def _figures(
         "req/s",
         f"highest simulated load of a replica that meets every SLO; the next violates {highest.binding}",
     )
-    make("point.highest_low_rps", highest.interval.low, "req/s", "least that another seed would find, 95 %", top)
-    make("point.highest_high_rps", highest.interval.high, "req/s", "most that another seed would find, 95 %", top)
+    make("point.highest_low_rps", highest.interval.low, "req/s", "lowest that another seed would find, 95 %", top)
+    make("point.highest_high_rps", highest.interval.high, "req/s", "highest that another seed would find, 95 %", top)
     taken: list[Figure] = []
     for each in margins:
         rests = {"evidence": (top, band.slow_input), "policy": (policy,)}.get(each.name, (top,))
@@ -267,19 +268,29 @@ def _figures(
         if not each.is_inside:
             taken.append(line)
     rate = make("point.operating_rps", operating_rps, "req/s", "highest x (1 - evidence) x (1 - policy)", top, *taken)
-    slowed = "highest load if steps were as slow (low) or fast (high) as they are taken to be"
+    slowed = "highest load with the slowest (low) and fastest (high) step times of the band"
     make("point.band_low_rps", ends_rps[0], "req/s", slowed, top, band.slow_input)
     make("point.band_high_rps", ends_rps[1], "req/s", slowed, top, band.slow_input)
     goodput = make(
-        "point.goodput_rps", at_point.goodput.value, "req/s", "requests a second that meet every limit, simulated", rate
+        "point.goodput_rps",
+        at_point.goodput.value,
+        "req/s",
+        "requests per second that meet every limit, simulated",
+        rate,
     )
     devices = curve.trial.replica.devices
     make(
         "point.alone_goodput_per_device_rps", at_point.goodput.value / devices, "req/s", f"goodput / {devices}", goodput
     )
     make("point.kv_use_fraction", at_point.kv_use.value, "fraction", "mean KV tokens held / KV tokens", rate)
-    make("point.running_requests", at_point.running.value, "requests", "mean sequences that run at the point", rate)
-    make("point.queue_age_s", at_point.queue_age.value, "s", "p95 of the time before a request is admitted", rate)
+    make(
+        "point.running_requests",
+        at_point.running.value,
+        "requests",
+        "mean running sequences at the operating point",
+        rate,
+    )
+    make("point.queue_age_s", at_point.queue_age.value, "s", "p95 of the time until a request is admitted", rate)
     return made
 
 
@@ -294,7 +305,7 @@ def idle_refusal(
     """No load passes: say which SLO a nearly idle replica already violates, and which it could meet."""
     rate_rps = max(highest.step_rps, RARE_REQUESTS / bases.nominal.span_s)
     idle = load_point(bases.nominal, rate_rps, bases.nominal_probe, seed=seed, map=map)
-    remedies = [Remedy(change="a faster device, more devices a replica, or a smaller model", effect="shorter steps")]
+    remedies = [Remedy(change="a faster device, more devices per replica, or a smaller model", effect="shorter steps")]
     name, _, what = highest.binding.partition(" ")
     figure = _plain(inputs, "point.violated_slo", highest.binding, "text")
     if isinstance(idle, StablePoint) and what in idle.latencies.get(name, {}):
@@ -311,7 +322,7 @@ def idle_refusal(
 
 
 def weak_evidence(highest: HighestLoad, band: StepBand, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
-    """A load would pass with nominal step times, and none with conservative ones."""
+    """A load would pass with nominal step times, but none with conservative ones."""
     return Rejection(
         stage="operating point",
         reason=(

@@ -98,10 +98,11 @@ class PoolSize:
         if found.tested_replicas < found.replicas:
             notes.append(
                 f"Simulated as a sub-pool of {found.tested_replicas} replicas with its share of the load; a smaller "
-                "pool evens out less, so the number errs to the safe side."
+                "pool smooths less, so the number errs on the safe "
+                "side."
             )
         elif found.tested_rps > self.rate_rps:
-            notes.append(f"So rare a load was tried at {found.tested_rps:.3g} req/s, which one replica carries too.")
+            notes.append(f"So low a load was tried at {found.tested_rps:.3g} req/s, which one replica carries too.")
         return tuple(notes)
 
 
@@ -221,7 +222,8 @@ def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[s
         name="size.replicas",
         value=found.replicas,
         unit="replicas",
-        formula=f"least pool that meets every SLO with nominal step times; one fewer violates {found.nominal.binding}",
+        formula="smallest pool that meets every SLO with nominal step times; one fewer violates "
+        f"{found.nominal.binding}",
         inputs=inputs,
     )
     conservative = Figure(
@@ -236,7 +238,7 @@ def _figures(found: PoolSize, inputs: tuple[Figure | Assumption, ...]) -> dict[s
         name="size.pooled_goodput_per_device_rps",
         value=found.at_size.goodput.value / found.devices,
         unit="req/s",
-        formula=f"requests a second and replica that meet every limit / {found.devices} devices",
+        formula=f"requests per second and replica that meet every limit / {found.devices} devices",
         inputs=(conservative,),
     )
     return {each.name: each for each in (nominal, conservative, goodput)}

@@ -74,7 +74,7 @@ def impossible(point: Point) -> Contradiction | None:
     return Contradiction(
         definition=Definition.E2E,
         shown=_time(e2e.mean_s),
-        sentence=f"{_rate(point.achieved_rps or 0.0)} of that length keep {brief_number(little)} under way, but at "
+        sentence=f"{_rate(point.achieved_rps or 0.0)} of that length keep {brief_number(little)} in flight, but at "
         f"most {cap} were allowed; in a unit a thousand times smaller it would be {_time(e2e.mean_s / 1000)}",
     )
 
@@ -148,7 +148,8 @@ def tokens_miscounted(point: Point) -> PointAnomaly | None:
                 Flag.TOKEN_COUNT_MISMATCH,
                 Severity.CAUTION,
                 f"{brief_number(ours, 6)} {side} tokens by the {who}'s count, {brief_number(other, 6)} by the other "
-                f"({(other / ours - 1.0) * 100:+.1f} %): tokens per second and time per token lean on which is right.",
+                f"({(other / ours - 1.0) * 100:+.1f} %): tokens per second and time per token depend on which is "
+                "right.",
             )
     return None
 
@@ -218,7 +219,7 @@ def decode_time_disagrees(point: Point) -> PointAnomaly | None:
 
 
 def concurrency_disagrees(point: Point) -> PointAnomaly | None:
-    """Little's law: completed a second times mean E2E is the number under way."""
+    """Little's law: completed a second times mean E2E is the number in flight."""
     little, cap = point.little_concurrency_count, point.load.concurrency_cap_count
     stated = point.mean_concurrency_count
     if little is None:
@@ -227,7 +228,7 @@ def concurrency_disagrees(point: Point) -> PointAnomaly | None:
         return _anomaly(
             Flag.LITTLES_LAW,
             Severity.NOTE,
-            f"The tool states {brief_number(stated)} requests under way, rate times mean E2E gives "
+            f"The tool states {brief_number(stated)} requests in flight, rate times mean E2E gives "
             f"{brief_number(little)}: the run is short against its requests, or one of the three is off.",
         )
     enough = point.completed_count is not None and cap is not None and point.completed_count >= 8 * cap
@@ -235,7 +236,7 @@ def concurrency_disagrees(point: Point) -> PointAnomaly | None:
         return _anomaly(
             Flag.CLIENT_LIMITED,
             Severity.CAUTION,
-            f"{cap} clients were to be busy, but rate times mean E2E keeps only {brief_number(little)} under way: the "
+            f"{cap} clients were to be busy, but rate times mean E2E keeps only {brief_number(little)} in flight: the "
             "clients paused between requests, or E2E is in a smaller unit than stated.",
         )
     return None
@@ -260,7 +261,7 @@ def many_unfinished(point: Point) -> PointAnomaly | None:
     return _anomaly(
         Flag.UNFINISHED,
         Severity.CAUTION,
-        f"{point.unfinished_count:,} of {sent:,} requests were still under way when the point ended: the slow ones are "
+        f"{point.unfinished_count:,} of {sent:,} requests were still in flight when the point ended: the slow ones are "
         "missing from its latencies.",
     )
 
@@ -283,7 +284,7 @@ def requests_sampled(point: Point) -> PointAnomaly | None:
     return _anomaly(
         Flag.REQUESTS_SAMPLED,
         Severity.NOTE,
-        f"The file keeps {len(point.requests):,} of {expected:,} requests: a share can be counted anew, a rate cannot.",
+        f"The file keeps {len(point.requests):,} of {expected:,} requests: a share can be recounted, a rate cannot.",
     )
 
 

@@ -103,8 +103,9 @@ def choose(state: MeasureState) -> ChosenTest | MeasureStop:
     if state.done and found.off_replicas <= state.within_replicas:
         return MeasureStop(
             is_decided=True,
-            why=f"{found.replicas} replicas are decided: at most {found.off_replicas} off, nineteen times in twenty "
-            "on either side",
+            why=f"{found.replicas} replicas are decided: at most {found.off_replicas} off, with 95 % confidence on "
+            "either "
+            "side",
         )
     spent = [name for name, left in _left(state).items() if left <= 0.0]
     if spent:
@@ -113,7 +114,7 @@ def choose(state: MeasureState) -> ChosenTest | MeasureStop:
     fitting = [each for each in candidates if not _over(state, expected_spend(state.pool, each))]
     if not fitting:
         names = sorted({name for each in candidates for name in _over(state, expected_spend(state.pool, each))})
-        return MeasureStop(is_decided=False, why=f"no further test fits into the bound on {', '.join(names)}")
+        return MeasureStop(is_decided=False, why=f"no further test fits within the bound on {', '.join(names)}")
     if not state.done:
         return _chosen(state, fitting[0], 0.0, "low load first: the step of few sequences, and whether the tool works")
     gains = [_gain_replicas(state, each) for each in fitting]

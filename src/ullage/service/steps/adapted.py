@@ -32,6 +32,6 @@ def with_adapters(step: StepModel, runtime: Runtime) -> StepModel:
 
 def _note(slots: int, slowdown_fraction: float) -> str:
     return (
-        f"Adapters ({slots} slots) are taken to slow a step down by {slowdown_fraction:.0%}; a load test with them on "
-        "would measure it. Every adapter in use is taken to have a slot."
+        f"Adapters ({slots} slots) are assumed to slow a step by {slowdown_fraction:.0%}; a load test with them on "
+        "would measure it. Every adapter in use is assumed to have a slot."
     )

@@ -73,7 +73,7 @@ class StepBand:
         """Why steps are taken to be so slow."""
         if self.planned is None:
             return f"one time in ten they are {self.slow_ratio:.3g} times as long"
-        return f"at the chosen risk they are taken to be {self.slow_ratio:.3g} times as long"
+        return f"at the chosen risk they are assumed {self.slow_ratio:.3g} times as long"
 
 
 def step_band(

@@ -32,7 +32,7 @@ from ullage.service.steps.step_model import StepModel
 LEAST_MEETING_FRACTION = 0.5
 NAME = "colocation.slow_ratio"
 _SOURCE = Source(
-    what="bounds from what the engines ask of the device: overlapped, and time-sliced",
+    what="bounds from the engines' demand on the device: overlapped, and time-sliced",
     where="docs/explanation/step-models.md",
     date=datetime.date(2026, 11, 15),
 )
@@ -124,6 +124,6 @@ def _overlapped(own: PeakUse, other: PeakUse) -> float:
 def _note(ratio: Assumption) -> str:
     span = "" if ratio.low is None or ratio.high is None else f" ({ratio.low:.2f} to {ratio.high:.2f})"
     return (
-        f"Steps are taken {float(ratio.value):.2f}{span} times as long beside the other engines on the device "
+        f"Steps are assumed {float(ratio.value):.2f}{span} times as long beside the other engines on the device "
         f"({ratio.evidence})."
     )

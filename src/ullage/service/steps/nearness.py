@@ -47,7 +47,7 @@ class Nearness:
         shown = "; ".join(f"{each.name} ({each.points} points)" for each in self.fits[:3])
         more = f" and {len(self.fits) - 3} more" if len(self.fits) > 3 else ""
         how = {
-            EXACT: "This very configuration was published, and corrects the estimate",
+            EXACT: "This exact configuration was published, and corrects the estimate",
             SIBLING: "This model was published on this device and engine, at another precision or parallelism",
             FAMILY: "This model was published on other devices or engines",
         }[self.kind]

@@ -166,7 +166,7 @@ class Trial:
                 field="classes",
                 value=missing[0],
                 problem=f"has an SLO, but the load has only {names}",
-                fix="Name the classes of the load and of the SLOs alike.",
+                fix="Use the same class names for the load and the SLOs.",
             )
         if not self.deadlines_s:
             return drawn

@@ -282,8 +282,8 @@ def probe(replica: Replica, load_at: LoadAt, *, seed: int) -> Probe:
         raise InputError(
             field="load",
             value=int(load.requests.count),
-            problem="has too few requests that this engine can serve at all",
-            fix="Look at the lengths of the requests against the engine's KV blocks.",
+            problem="has too few requests that this engine can serve",
+            fix="Compare request lengths with the engine's KV blocks.",
         )
     early, late = ends[ends.size // 4], ends[3 * ends.size // 4]
     saturation_rps = float((ends.size // 2) / max(late - early, 1.0 / PS_PER_S))

@@ -78,32 +78,32 @@ class SplitSimulated(VerbAnswer):
         """What to keep in mind when reading the numbers."""
         found = [*self.step.notes, self._verdict()]
         found.append(
-            "Not simulated: failures of either pool, transfers that queue for a link, and prompts computed again where "
+            "Not simulated: failures of either pool, transfers that queue for a link, and prompts recomputed where "
             "a decode replica runs out of cache."
         )
         return tuple(found)
 
     def _verdict(self) -> str:
         if self.together is None:
-            return (
-                "The devices do not divide into colocated replicas of the decode pool's kind: there is no comparison."
-            )
+            return "No comparison: the devices do not divide into colocated replicas of the decode pool's kind."
         best, other = self.best, self.together
         first, later = best.ttft_p95_s / other.ttft_p95_s - 1.0, best.tpot_p95_s / other.tpot_p95_s - 1.0
         change = f"TTFT p95 {first:+.0%}, TPOT p95 {later:+.0%}"
         if not best.has_limits:
             return f"Against colocated replicas on as many devices, {best.name} has {change}; state SLOs to judge it."
-        shares = f"{best.good_fraction:.1%} of requests are good against {other.good_fraction:.1%} colocated ({change})"
+        shares = (
+            f"{best.good_fraction:.1%} of requests meet SLOs against {other.good_fraction:.1%} colocated ({change})"
+        )
         if self.pays:
-            return f"Disaggregation pays here: with {best.name} {shares}."
-        return f"Disaggregation does not pay here: with {best.name}, the best split, {shares}."
+            return f"Disaggregation pays off here: with {best.name} {shares}."
+        return f"Disaggregation does not pay off here: with {best.name}, the best split, {shares}."
 
     def headlines(self) -> tuple[Headline, ...]:
         return (
             Headline(name="decode replica", value=self.replica),
             Headline(name="prefill replica", value=self.prefill_replica),
             Headline(name="best split", value=self.best.name),
-            Headline(name="disaggregation pays", value="yes" if self.pays else "no"),
+            Headline(name="disaggregation pays off", value="yes" if self.pays else "no"),
         )
 
     def page(self) -> list[RenderableType]:
@@ -255,7 +255,7 @@ def _planned_apart(
         raise InputError(
             field="--transfer",
             value=transfer,
-            problem="is given beside pool.disaggregated, which says it too",
+            problem="conflicts with pool.disaggregated, which sets it too",
             fix="Give --prefill with it, or --set pool.disaggregated.transfer=VALUE.",
         )
     sized = []
@@ -316,7 +316,7 @@ def check_apart(*, has_own_rate: bool, is_plain: bool) -> None:
         raise InputError(
             field="--prefill",
             value="--clients or --load-test",
-            problem="two pools are simulated under requests that come at a rate",
+            problem="two pools are simulated with requests that arrive at a rate",
             fix="Give a trace, a plan, or --prompt-tokens, --output-tokens and --rate.",
         )
     if not is_plain:
@@ -340,12 +340,14 @@ def parse_prefill(text: str | None, transfer: str | None) -> PrefillChoice | Non
         if transfer is None:
             return None
         fix = "Give --prefill with it."
-        raise InputError(field="--transfer", value=transfer, problem="sends KV from a pool that is not there", fix=fix)
+        raise InputError(
+            field="--transfer", value=transfer, problem="sends KV from a pool that does not exist", fix=fix
+        )
     if transfer is None:
         raise InputError(
             field="--transfer",
             value="not given",
-            problem="how fast KV goes from one replica to another decides TTFT, and is not guessed",
+            problem="the KV transfer rate between replicas decides TTFT and is not guessed",
             fix="Give the bandwidth between two replicas, for example 50GB/s for a NIC of 400 Gbit/s.",
         )
     replicas, *rest = text.split(":")

@@ -21,8 +21,9 @@ WANDER = Assumption(
     unit="ratio",
     evidence=Evidence.ASSUMED,
     source=Source(
-        what="default of Ullage: the level of demand wanders by this deviation of its logarithm a month, beside what "
-        "a forecast of the plan's horizon is off by",
+        what="default of Ullage: the level of demand wanders by this deviation of its logarithm a month, in addition "
+        "to the forecast error over the plan's "
+        "horizon",
         where="docs/howto/buy-nodes.md",
         date=datetime.date(2026, 11, 16),
     ),

@@ -156,7 +156,7 @@ def forecast_demand(
         raise InputError(
             field=percentile.name,
             value=percentile.value,
-            problem="must lie strictly between 0 and 1: no rate is sure never to be exceeded",
+            problem="must lie strictly between 0 and 1: no rate is certain never to be exceeded",
             fix="Give for example 95%.",
         )
     found = measured or {}
@@ -298,7 +298,7 @@ def _from_short_trace(
         name=f"demand.{name}.mean_rate",
         value=float(logged.value) * (1.0 + number(growth)) ** (weeks / 2.0),
         unit="req/s",
-        formula="logged rate x (1 + weekly growth)^(weeks / 2), the log taken for an average hour",
+        formula="logged rate x (1 + weekly growth)^(weeks / 2), the log treated as an average hour",
         inputs=(logged, growth, horizon),
     )
     model = replace(found.model, season=like.season, weekly_growth_fraction=number(growth))
@@ -352,8 +352,8 @@ def _known(shape: StatedShape) -> Evidence:
 
 
 def _with_drift(shape: StatedShape) -> str:
-    scored = "" if shape.band is None else ", the deviation times what scores of earlier forecasts ask for"
-    return scored if shape.drift is None else f"{scored}, the deviation with what it has drifted by in squares"
+    scored = "" if shape.band is None else ", the deviation scaled by scores of earlier forecasts"
+    return scored if shape.drift is None else f"{scored}, the deviation plus its drift, in squares"
 
 
 def _traffic(
@@ -501,7 +501,7 @@ def _measured(stated: StatedClass, found: MeasuredClass, horizon: Assumption, pe
 
 # ---- what is reused, how requests end, who sends them ------------------------------------------------------------
 
-_NOT_LOGGED = replace(SOURCE, what="not logged and not stated: taken as no reuse at all")
+_NOT_LOGGED = replace(SOURCE, what="neither logged nor stated: no reuse assumed")
 _NO_OUTCOMES = replace(SOURCE, what="no outcome is logged or stated: every answer in time counts")
 
 
@@ -542,7 +542,8 @@ def _reaching(traffic: ClassTraffic, outcomes: ClassOutcomes) -> ClassTraffic:
         else replace(
             figure,
             value=values[key],
-            formula=f"{figure.formula or 'as measured'}, as far as requests reach an engine and answers are written",
+            formula=f"{figure.formula or 'as measured'}, for requests that reach an engine and answers that are "
+            "written",
             inputs=(*figure.inputs, *outcomes.inputs),
         )
         for key, figure in traffic.figures.items()

@@ -74,7 +74,7 @@ class Route:
             raise InputError(
                 field=f"{field}.{pools[-1]}",
                 value=parts[-1].value,
-                problem="goes on from the last pool, after which there is none",
+                problem="escalates from the last pool, after which there is none",
                 fix="Leave it out, or add a pool.",
             )
         total = sum(_number(part) for part in given if part is not None)
@@ -225,7 +225,8 @@ def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[
         name=f"{pool}.demand.token_rate",
         value=sum(float(each.figures[f"demand.{each.name}.token_rate"].value) for each in classes),
         unit="tokens/s",
-        formula="sum of the classes' prompt and output tokens in their busiest hours, as far as they come to this pool",
+        formula="sum of the classes' prompt and output tokens in their busiest hours, for the share routed to this "
+        "pool",
         inputs=tuple(each.figures[f"demand.{each.name}.token_rate"] for each in classes),
     )
     return Demand(
@@ -252,7 +253,7 @@ def _pool_class(traffic: ClassTraffic, route: Route | None, pool: str, own_pool:
     model = replace(traffic.model, mean_rate_rps=traffic.model.mean_rate_rps * part)
     if carries:
         model = replace(model, lengths=with_answers(model.lengths, places[0], traffic.longest_context_tokens))
-    formula = f"{part:.4g} of the class comes to this pool, by its route"
+    formula = f"{part:.4g} of the class is routed to this pool"
     return seen_by(traffic, model, pool, part=part, formula=formula, inputs=route.inputs)
 
 
@@ -329,7 +330,7 @@ def _total(classes: Sequence[ClassTraffic], pool: str) -> Figure:
         name=f"{pool}.demand.planning_rate",
         value=total_rps(classes),
         unit="req/s",
-        formula=together_formula(classes, "what comes to this pool"),
+        formula=together_formula(classes, "what is routed to this pool"),
         inputs=tuple(each.figures[f"demand.{each.name}.planning_rate"] for each in classes),
     )
 
@@ -356,7 +357,7 @@ def _route_figures(route: Route) -> Iterator[Figure]:
     if found is not None:
         for name, value, formula in (
             ("success_blind_fraction", found[0], "tasks that succeed if escalation is blind to failure"),
-            ("success_best_fraction", found[1], "tasks that succeed if failures go on first"),
+            ("success_best_fraction", found[1], "tasks that succeed if failures are escalated first"),
         ):
             yield Figure(
                 name=f"routing.{route.request_class}.{name}",
@@ -369,7 +370,7 @@ def _route_figures(route: Route) -> Iterator[Figure]:
 
 def _notes(routing: Routing) -> Iterator[str]:
     if any(each.kind is RouteKind.ESCALATION for each in routing.routes):
-        yield "The SLOs of an escalated class hold for every attempt; a task that goes on waits for both."
+        yield "The SLOs of an escalated class apply to every attempt; an escalated task waits for both."
     silent = [each.request_class for each in routing.routes if each.success_fractions is None]
     if silent:
         yield f"How often the models solve a task of {', '.join(silent)} is not stated: no success rate is given."

@@ -2,7 +2,7 @@
 
     capacity     min(concurrency / latency, rate limit) x (1 - errors) / calls of a task      tasks a second
     load         tasks of the planning rate, and the calls they make, failed ones again
-    waiting      calls a second x latency sequences wait at any time (Little's law); with their KV kept they hold
+    waiting      calls per second x latency sequences wait at any time (Little's law); with their KV kept they hold
                  that many contexts of KV, with it dropped every return computes its context again
 
 A tool whose capacity lies below what the devices can serve is the binding constraint, however many devices there are:
@@ -25,7 +25,7 @@ KEPT, DROPPED = "kept", "dropped"
 BUSY_FRACTION = 0.7
 
 _DEFAULTS = Source(
-    what="default of a tool in a plan: one call a task, a second long, KV dropped as engines do",
+    what="default of a tool in a plan: one call per task, one second long, KV dropped as engines do",
     where="docs/reference/plan-file.md",
     date=datetime.date(2026, 11, 15),
 )
@@ -190,7 +190,7 @@ def saturated_tool(tools: Sequence[Tool], demand: Demand) -> Rejection | None:
     return Rejection(
         stage="tools",
         reason=f"tool {worst.name} takes at most {worst.capacity_tasks_per_s:.3g} tasks/s of the "
-        f"{worst.tasks_per_s:.3g} that are planned for, by its {worst.limited_by}: more devices do not help{also}",
+        f"{worst.tasks_per_s:.3g} planned, limited by its {worst.limited_by}: more devices do not help{also}",
         figure=loads.figures[f"tools.{worst.name}.use_fraction"],
         remedies=tuple(_remedies(tool, worst)),
     )
@@ -201,9 +201,11 @@ def _remedies(tool: Tool, load: ToolLoad) -> Iterator[Remedy]:
     needed = load.tried_calls_per_s
     if tool.concurrency is not None and _number(tool.concurrency) / _number(tool.latency) < needed:
         slots = math.ceil(needed * _number(tool.latency))
-        yield Remedy(change=f"{tool.concurrency.name} of {slots}", effect="the tool takes what is planned")
+        yield Remedy(change=f"{tool.concurrency.name} of {slots}", effect="the tool handles the planned load")
     if tool.rate_limit is not None and _number(tool.rate_limit) < needed:
-        yield Remedy(change=f"{tool.rate_limit.name} of {needed:.3g} calls/s", effect="the tool takes what is planned")
+        yield Remedy(
+            change=f"{tool.rate_limit.name} of {needed:.3g} calls/s", effect="the tool handles the planned load"
+        )
     calls = _number(tool.calls_per_task) * load.capacity_tasks_per_s / load.tasks_per_s
     yield Remedy(change=f"{tool.calls_per_task.name} of at most {calls:.3g}", effect="its limits are enough")
     share = 1.0 - load.capacity_tasks_per_s / load.tasks_per_s
@@ -258,7 +260,7 @@ def _figures(
             name=f"tools.{tool.name}.capacity_tasks_per_s",
             value=line.capacity_tasks_per_s,
             unit="tasks/s",
-            formula=f"min(concurrency / latency, rate limit) x (1 - errors) / calls; its {line.limited_by} is less",
+            formula=f"min(concurrency / latency, rate limit) x (1 - errors) / calls; its {line.limited_by} limits it",
             inputs=tool.inputs,
         )
         use = Figure(
@@ -270,11 +272,11 @@ def _figures(
         )
         made += [capacity, use]
     waiting = {
-        "held_tokens": (line.held_tokens, "tokens", "calls a second x latency x mean context, with KV kept"),
+        "held_tokens": (line.held_tokens, "tokens", "calls per second x latency x mean context, with KV kept"),
         "recomputed_tokens_per_s": (
             line.recomputed_tokens_per_s,
             "tokens/s",
-            "good calls a second x mean context, with KV dropped",
+            "successful calls per second x mean context, with KV dropped",
         ),
     }
     what = "held_tokens" if tool.while_waiting.value == KEPT else "recomputed_tokens_per_s"
@@ -294,7 +296,7 @@ def _figures(
 def _notes(lines: Sequence[ToolLoad]) -> Iterator[str]:
     for each in lines:
         if each.use_fraction > BUSY_FRACTION:
-            yield f"Tool {each.name} is {each.use_fraction:.0%} used: waits in front of it are not in this plan."
+            yield f"Tool {each.name} is {each.use_fraction:.0%} used: queueing for it is not in this plan."
 
 
 def _check(given: Assumption, holds: bool, problem: str) -> None:

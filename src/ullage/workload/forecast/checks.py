@@ -1,4 +1,4 @@
-"""What a forecast is held against before its planning rate is called anything, and what its reader should know."""
+"""What a forecast is checked against before its planning rate is called anything, and what its reader should know."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def beyond_seen(series: DemandSeries, planning: float, expected_ratio: float) ->
     sentence = (
         f"The planning rate of {series.name} is {times:.1f} times its busiest step on record "
         f"({seen:.3g} {series.unit}), and neither a stated event nor measured growth explains it: it is assumed, "
-        "not measured. Give a longer history, a shorter horizon, or the event that is meant."
+        "not measured. Give a longer history, a shorter horizon, or the event behind it."
     )
     return _anomaly(AnomalyKind.BEYOND_SEEN, Severity.SERIOUS, sentence)
 
@@ -59,13 +59,17 @@ def cautions(
     days = size * series.step_s / DAY_S
     if days < 14.0:
         season = (
-            "a week was seen once" if days >= 7.0 else "only a daily season shows" if days > 1.0 else "no season shows"
+            "only one week was observed"
+            if days >= 7.0
+            else "only a daily season is visible"
+            if days > 1.0
+            else "no season is visible"
         )
         sentence = f"The history of {name} is {days:.1f} days long: {season}, and the band is wider for it."
         found.append(_anomaly(AnomalyKind.COLD_START, Severity.CAUTION, sentence))
     missing = size - clean.observed
     if missing:
-        sentence = f"{missing} of {size} steps of {name} are holes or past events, and are not learnt from."
+        sentence = f"{missing} of {size} steps of {name} are gaps or past events, and are left out of the fit."
         found.append(_anomaly(AnomalyKind.HOLES, Severity.NOTE, sentence, share_fraction=missing / size))
     if broken is not None:
         ago_days = (series.end_s - broken.at_s) / DAY_S
@@ -82,7 +86,7 @@ def cautions(
         )
         found.append(_anomaly(AnomalyKind.LONG_HORIZON, Severity.CAUTION, sentence))
     if used is naive:
-        sentence = f"No forecaster beat repeating the last season of {name}; that is what is shown."
+        sentence = f"No forecaster beat repeating the last season of {name}; it is used."
         if not any(each.kind is AnomalyKind.BAND_FAILED for each in found):
             found.append(_anomaly(AnomalyKind.NAIVE_WINS, Severity.NOTE, sentence))
     return in_order(found)

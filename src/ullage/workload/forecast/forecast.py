@@ -234,17 +234,17 @@ def _steps(series: DemandSeries, horizon_s: float) -> int:
         raise InputError(
             field="history",
             value=f"{series.observed} steps of {series.step_s:g} s",
-            problem=f"is too short to forecast from: {LEAST_STEPS} steps are the least",
-            fix="Give a longer trace or a finer --step; a plan takes it as it is, with season and growth assumed.",
+            problem=f"is too short to forecast from: at least {LEAST_STEPS} steps are needed",
+            fix="Give a longer trace or a finer --step; a plan uses it as it is, with season and growth assumed.",
         )
     if not (series.values[~np.isnan(series.values)] > 0.0).any():
-        raise InputError(field="history", value=series.name, problem="has no demand in it", fix="Give another class.")
+        raise InputError(field="history", value=series.name, problem="has no demand", fix="Give another class.")
     steps = max(1, math.ceil(horizon_s / series.step_s - 1e-9))
     if steps > MOST_STEPS:
         raise InputError(
             field="horizon",
             value=f"{steps:,} steps of {series.step_s:g} s",
-            problem=f"is too far ahead: {MOST_STEPS:,} steps are the most",
+            problem=f"is too far ahead: {MOST_STEPS:,} steps are the maximum",
             fix="Give a shorter horizon, or a coarser --step.",
         )
     return steps

@@ -50,7 +50,7 @@ def busiest_together(middles: Floats, plannings: Floats, seasons: Floats, correl
     """
     heights = seasons / seasons.max(axis=1, keepdims=True)
     above = (plannings - middles)[:, None] * heights
-    # Below even odds all lie below their middles together, and so does their sum.
+    # Below the median all lie below their middles together, and so does their sum.
     sign = np.sign(above.sum(axis=0))
     spread = np.sqrt(np.maximum(np.einsum("ih,ij,jh->h", above, correlations, above), 0.0))
     return float((middles @ heights + sign * spread).max())

@@ -268,20 +268,20 @@ def _needs(summary: Summary) -> tuple[str, ...]:
     needs = []
     if summary.about.clock.orders_requests and summary.whole.load is None:
         absent = _absent(summary, "durations", "duration_ms", "are not logged")
-        needs.append(f"requests in flight and active tokens: {absent}, so a service model must say")
+        needs.append(f"requests in flight and active tokens: {absent}, so a service model must supply them")
     elif summary.last_s - summary.first_s > MOST_SECONDS:
-        needs.append("requests in flight and active tokens: the trace is too long for them; profile a shorter stretch")
+        needs.append("requests in flight and active tokens: the trace is too long for them; profile a shorter period")
     if summary.about.clock.orders_requests and not summary.reuse and "cached_tokens" not in summary.about.columns:
         absent = _absent(summary, "cached tokens and block hashes", "cached_tokens", "are not logged")
         needs.append(f"prefix reuse: {absent}, so a hit rate must be stated or measured")
     if not summary.sessions:
         absent = _absent(summary, "sessions", "session", "are not logged")
-        needs.append(f"sessions: {absent}, so each request stands for itself")
+        needs.append(f"sessions: {absent}, so requests count as independent")
     elif summary.groups and not summary.group_sessions:
-        needs.append("sessions by class, tenant or model: the trace is too long for them; profile a shorter stretch")
+        needs.append("sessions by class, tenant or model: the trace is too long for them; profile a shorter period")
     if not summary.whole.outcomes:
         absent = _absent(summary, "outcomes", "status", "are not logged")
-        needs.append(f"failed and cancelled requests: {absent}, so that none counts as failed")
+        needs.append(f"failed and cancelled requests: {absent}, so none counts as failed")
     return tuple(needs)
 
 
@@ -291,4 +291,4 @@ def _absent(summary: Summary, what: str, ours: str, missing: str) -> str:
     if not unread:
         return f"{what} {missing}"
     shown = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
-    return f"{what} are in no column that was read (unread: {shown}; --column {ours}=COLUMN)"
+    return f"{what} are in none of the columns read (unread: {shown}; --column {ours}=COLUMN)"

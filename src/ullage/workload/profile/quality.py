@@ -77,15 +77,16 @@ def _clock(summary: Summary) -> list[Anomaly]:
     if clock.orders_requests:
         return []
     why = {
-        Clock.SESSION: "Times start anew with each session, so that sessions cannot be laid on one clock",
+        Clock.SESSION: "Times restart with each session, so sessions share no clock",
         Clock.NONE: "There are no arrival times",
     }[clock]
     return [
         Anomaly(
             kind=AnomalyKind.NO_COMMON_CLOCK,
             weight=Severity.SERIOUS,
-            sentence=f"{why}: rates, bursts, seasons and what is in flight are unknown, and with them prefix reuse "
-            "between sessions; lengths and sessions stand.",
+            sentence=f"{why}: rates, bursts, seasons and what is in flight are unknown, as is prefix reuse between "
+            "sessions; lengths and sessions are "
+            "known.",
             touches=("arrivals", "bursts", "season", "inflight", "reuse"),
         )
     ]
@@ -104,7 +105,7 @@ def _order(summary: Summary) -> list[Anomaly]:
     if order.hour_back_steps and "/" in summary.about.zone:
         sentence = (
             f"The clock goes back by one hour {_times(order.hour_back_steps)}: {summary.about.zone} ends summer time, "
-            "and its two equal hours cannot be told apart; they were laid upon each other."
+            "and its repeated hour is ambiguous; both were counted as one."
         )
         return [
             Anomaly(kind=AnomalyKind.SUMMER_TIME, weight=Severity.CAUTION, sentence=sentence, touches=("arrivals",))
@@ -112,8 +113,9 @@ def _order(summary: Summary) -> list[Anomaly]:
     few = order.backward_steps <= max(2, CLOCK_STEP_FRACTION * rows)
     if few and order.largest_back_s >= 1.0:
         sentence = (
-            f"The clock goes back {_times(order.backward_steps)}, by up to {_duration(order.largest_back_s)}: it was "
-            "set, or files were put together out of order; rows were sorted by time."
+            f"The clock goes back {_times(order.backward_steps)}, by up to {_duration(order.largest_back_s)}: the "
+            "clock was set, or files were joined out of order; "
+            "rows were sorted by time."
         )
         return [
             Anomaly(
@@ -154,8 +156,9 @@ def _copies(summary: Summary) -> list[Anomaly]:
             Anomaly(
                 kind=AnomalyKind.DUPLICATES,
                 weight=Severity.SERIOUS if share > 0.01 else Severity.CAUTION,
-                sentence=f"{summary.duplicate_rows:,} of {rows:,} rows repeat another row; they were kept, so that "
-                "rates may be too high by that much.",
+                sentence=f"{summary.duplicate_rows:,} of {rows:,} rows repeat another row; they were kept, so rates "
+                "may be too high by that "
+                "much.",
                 share_fraction=share,
                 touches=("arrivals", "lengths"),
             )
@@ -167,7 +170,8 @@ def _copies(summary: Summary) -> list[Anomaly]:
                 kind=AnomalyKind.REPEATED_SESSIONS,
                 weight=Severity.CAUTION,
                 sentence=f"{repeated:,} of {total:,} sessions are exact repeats of another, turn by turn; they were "
-                "kept and weigh twice.",
+                "kept and count "
+                "twice.",
                 share_fraction=repeated / total,
                 touches=("sessions", "lengths"),
             )
@@ -185,7 +189,7 @@ def _batches(summary: Summary) -> list[Anomaly]:
             kind=AnomalyKind.TIME_BATCHING,
             weight=Severity.CAUTION,
             sentence=f"Arrivals are stamped in batches of {_duration(period_s)}: what looks like bursts within "
-            f"{_duration(10 * period_s)} is the log's doing and is marked as an artefact.",
+            f"{_duration(10 * period_s)} is an artefact of the log and is marked as one.",
             share_fraction=summary.gaps.zero_gaps / summary.gaps.gaps,
             touches=("arrivals", "bursts"),
         )
@@ -206,7 +210,8 @@ def _holes(summary: Summary) -> list[Anomaly]:
             kind=AnomalyKind.HOLES,
             weight=Severity.SERIOUS if share > 0.1 else Severity.CAUTION,
             sentence=f"The trace has {number} of {span} without a request ({share:.1%} of its time): the service was "
-            "silent or the log was cut; mean rates include them.",
+            "idle or the log was cut; "
+            "mean rates include them.",
             share_fraction=share,
             touches=("arrivals", "bursts", "season"),
         )
@@ -261,8 +266,9 @@ def _no_lengths(summary: Summary) -> list[Anomaly]:
         Anomaly(
             kind=AnomalyKind.MISSING_LENGTHS,
             weight=Severity.SERIOUS,
-            sentence=f"The {what} of this {summary.about.format} source carry no tokens: rates, bursts and seasons "
-            "come from it, lengths do not. For a plan, state percentiles (prompt, output) of each class, or name a log "
+            sentence=f"The {what} of this {summary.about.format} source carry no token counts: rates, bursts and "
+            "seasons come from it, lengths do "
+            "not. For a plan, state percentiles (prompt, output) of each class, or name a log "
             "that has them in workload.lengths.",
             share_fraction=1.0,
             touches=("lengths",),
@@ -310,7 +316,7 @@ def _units(summary: Summary) -> list[Anomaly]:
         return []
     return [
         _unit_uncertain(
-            f"{tokens_per_s:,.0f} prompt tokens a second is more than any one service takes in: the times may be in "
+            f"{tokens_per_s:,.0f} prompt tokens a second is more than any single service receives: the times may be in "
             "another unit than the format says."
         )
     ]
@@ -349,11 +355,11 @@ def _short(summary: Summary) -> list[Anomaly]:
     if not summary.about.clock.orders_requests or span_s >= 13.9 * DAY_S:
         return []
     if span_s < DAY_S:
-        unseen = "the wave of the day and of the week, and growth, cannot be seen"
+        unseen = "daily and weekly seasons and growth cannot be measured"
     elif span_s < 7 * DAY_S:
-        unseen = "the wave of the week and growth cannot be seen"
+        unseen = "the weekly season and growth cannot be measured"
     else:
-        unseen = "the wave of the week was seen once and growth hardly"
+        unseen = "the weekly season was observed once, and growth barely"
     return [
         Anomaly(
             kind=AnomalyKind.SHORT,

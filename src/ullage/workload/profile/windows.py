@@ -154,9 +154,9 @@ def _coverage(models: Mapping[str, Part]) -> list[Anomaly]:
         Anomaly(
             kind=AnomalyKind.UNEVEN_COVERAGE,
             weight=Severity.SERIOUS,
-            sentence="Models were watched for different times ("
+            sentence="Models were observed for different periods ("
             + ", ".join(f"{name} {length:.3g} days" for name, length in days.items())
-            + "): the sum over models rises and falls with the watching; read each model by itself.",
+            + "): the sum over models changes with the period observed; read each model separately.",
             touches=("arrivals", "bursts", "season", "growth"),
         )
     ]
@@ -172,8 +172,9 @@ def _silence(table: RateTable) -> list[Anomaly]:
         Anomaly(
             kind=AnomalyKind.SILENT_WINDOWS,
             weight=Severity.CAUTION,
-            sentence=f"{silent:,} of {windows:,} windows of a client have no traffic ({silent / windows:.0%}): clients "
-            "come and go, and a client's mean rate is far below its rate when it is there.",
+            sentence=f"{silent:,} of {windows:,} windows of a client have no traffic ({silent / windows:.0%}): "
+            "clients come and go, and a client's mean rate is far below its rate while "
+            "active.",
             share_fraction=silent / windows,
             touches=("arrivals",),
         )
@@ -197,7 +198,7 @@ def _lengths(table: RateTable, whole: Part) -> list[Anomaly]:
         anomalies.append(
             _missing(
                 f"{len(without)} clients with {share:.1%} of the requests have no lengths, {heavy} of them heavy (over "
-                f"{HEAVY_FRACTION:.0%} of all requests each); the lengths speak for the others.",
+                f"{HEAVY_FRACTION:.0%} of all requests each); the lengths describe the others.",
                 share,
             )
         )

@@ -168,7 +168,7 @@ def _class_model(name: str, part: PartProfile, profile: Profile, lengths: Length
         raise InputError(
             field=f"profile.{name}",
             value=profile.format,
-            problem="has no arrivals, so that there is no rate to synthesise",
+            problem="has no arrivals, so there is no rate to synthesise",
             fix="Give a trace whose requests share a clock.",
         )
     season = _season(part.season)

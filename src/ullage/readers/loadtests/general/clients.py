@@ -13,7 +13,8 @@ def clients_by_little(rps: float | None, mean_e2e_s: float | None) -> tuple[Offe
     clients = max(1, round(rps * mean_e2e_s))
     said = anomaly(
         Flag.STATED_BY_TOOL,
-        f"The file does not state the load: {clients} clients are taken, by requests a second x mean latency. Clients "
+        f"The file does not state the load: {clients} clients are assumed, by requests per second x mean latency. "
+        "Clients "
         "that pause between requests, or a stated rate, are another test.",
     )
     return OfferedLoad(loop=Loop.CLOSED, concurrency_cap_count=clients), (said,)

@@ -226,7 +226,7 @@ def _goodput(fields: Fields, metrics: Fields) -> StatedGoodput | None:
     return StatedGoodput(
         rps=metrics.child("request_goodput", "successful").amount("mean"),
         attained_fraction=attained,
-        # The limit called tpot is held against ITL.
+        # The limit called tpot is compared with ITL.
         limits=GoodputLimits(ttft_s=in_s["ttft_ms"], itl_s=in_s["tpot_ms"], e2e_s=in_s["e2el_ms"])
         if any(value is not None for value in in_s.values())
         else None,

@@ -173,7 +173,7 @@ def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse
     raise InputError(
         field=f"{files[0].name}: time",
         value=middle,
-        problem="is no calendar time of this century, and rates over time need one",
+        problem="is not a calendar time of this century, which rates over time need",
         fix="Give times as text, or in seconds or milliseconds since 1970.",
     )
 
@@ -191,7 +191,7 @@ def _width_s(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> float:
         raise InputError(
             field="trace",
             value=files[0].name,
-            problem="has one point in time, and does not say how long it stands for",
+            problem="has one point in time, and its duration is not stated",
             fix="Export at least two points.",
         )
     if width_s < 1.0:
@@ -264,7 +264,7 @@ def _zone_note(connection: DuckDBPyConnection, zone: str) -> list[Anomaly]:
         Anomaly(
             kind=AnomalyKind.LOCAL_TIME,
             weight=Severity.NOTE,
-            sentence="The times carry no zone and are taken as UTC; name the zone with --zone if they are local.",
+            sentence="The times carry no zone and are read as UTC; name the zone with --zone if they are local.",
             touches=("season",),
         )
     ]
@@ -297,7 +297,7 @@ def _anomalies(connection: DuckDBPyConnection, rows: RowCounts, measure: str, wi
             Anomaly(
                 kind=AnomalyKind.UNIT_UNCERTAIN,
                 weight=Severity.NOTE if measure == "count" else Severity.CAUTION,
-                sentence=f"Nothing states the unit of the values; they are taken as {_IN_WORDS[measure]}, because they "
+                sentence=f"Nothing states the unit of the values; they are read as {_IN_WORDS[measure]}, because they "
                 f"are {'whole' if measure == 'count' else 'not whole'} numbers. If they are not, name them by their "
                 f"unit: --column {other}=COLUMN (rate_rps, rate_rpm, requests; `value` for a series in JSON).",
                 touches=("arrivals",),
@@ -314,8 +314,8 @@ def _anomalies(connection: DuckDBPyConnection, rows: RowCounts, measure: str, wi
                 kind=AnomalyKind.HOLES,
                 weight=Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
                 sentence=f"{missing:,} of {windows + missing:,} windows are missing ({share:.0%}): nothing was "
-                "recorded, "
-                "which is not that nothing came.",
+                "recorded, which does not mean no "
+                "traffic.",
                 share_fraction=share,
                 touches=("arrivals", "season"),
             )

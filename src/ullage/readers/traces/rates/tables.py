@@ -74,7 +74,7 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
     for ours, theirs in mapping.items():
         if theirs not in file.fields:
             raise unknown_name(
-                field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is no column of {file.name}."
+                field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is not a column of {file.name}."
             )
     time = next((theirs for ours, theirs in mapping.items() if ours.startswith("arrival")), None) or _time_of(file)
     series = {field: found for field, found in _series_of(file).items() if field not in mapping.values()}
