@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from ullage.cli.app import run
@@ -205,8 +206,9 @@ def test_a_memory_limit_reached_in_a_log_is_not_the_log_s_fault(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A database with 4 MiB runs out of it while it counts; the file is fine, and nobody is sent to look at it."""
-    log = tmp_path / "log.csv"
-    log.write_text("arrival_s,prompt_tokens,output_tokens\n" + "".join(f"{at},10,5\n" for at in range(100_000)))
+    log = tmp_path / "log.parquet"
+    rows = "SELECT range::DOUBLE AS arrival_s, 10 AS prompt_tokens, 5 AS output_tokens FROM range(100000)"
+    duckdb.sql(f"COPY ({rows}) TO '{log}'")
     monkeypatch.setattr("ullage.readers.traces.open.MEMORY_LIMIT", "4MiB")
     ending = run(["profile", str(log), "--quiet"])
     shown = capsys.readouterr()

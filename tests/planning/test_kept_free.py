@@ -41,7 +41,7 @@ def test_a_share_kept_free_costs_replicas_once_and_says_so(tmp_path: Path) -> No
     assert fleet(kept) > fleet(plain)
     assert isinstance(kept, Plan)
     (pool,) = kept.pools
-    (row,) = [each for each in pool.margins.rows if each.reason.startswith("policy")]
+    (row,) = [each for each in pool.margins.rows if each.reason.startswith("by policy")]
     assert row.size.value == pytest.approx(0.3)
     assert row.cost is not None
     assert row.cost.value == pytest.approx(0.3 * fleet(kept))

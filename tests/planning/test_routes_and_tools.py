@@ -71,7 +71,7 @@ def test_an_escalation_route_drives_the_demand_of_both_pools(plan: Plan) -> None
     assert min(each.steady_fleet.replicas for each in plan.pools) >= 1
     # The screen counts attempts from its second line on: a rise that is none of demand says so.
     _, mean, *_ = answer(plan).traffic
-    assert mean.remark == "today: routes ask again"
+    assert mean.remark == "today, escalations included"
 
 
 @pytest.mark.slow

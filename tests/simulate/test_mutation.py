@@ -212,10 +212,10 @@ PREFIX_MUTANTS = {
     ),
     "the guard lets one request more wait": ("- least > w.guard_requests", "- least > w.guard_requests + 1"),
     "the guard looks at numbers alone": ("and w.load[r] * 1000 > w.guard_milli * least", ""),
-    "any match is good enough": ("most * 1000 < w.match_milli * whole", "False"),
+    "any match is good enough": ("found * 1000 < w.match_milli * (leaf.begin + leaf.blocks)", "False"),
     "an equal match goes to the busier replica": (
-        "(found == most and w.load[r] < w.load[chosen])",
-        "(found == most and w.load[r] > w.load[chosen])",
+        "(0 < blocks == most and w.load[r] < w.load[chosen])",
+        "(0 < blocks == most and w.load[r] > w.load[chosen])",
     ),
     "sessions have no home": ("w.home[i], HOME_STREAM", "i, HOME_STREAM"),
     "a plan pushes nothing out": (
@@ -254,7 +254,10 @@ HOST_MUTANTS = {
         "replica.dropped_blocks += take_from_host(w, replica, n)\n        if row.pins",
         "replica.dropped_blocks += 0\n        if row.pins",
     ),
-    "a stale router does not see host memory": ("row.seen = blocks_at(w, replica, n)", "row.seen = row.blocks"),
+    "a stale router does not see host memory": (
+        "sighting.blocks = blocks_at(w, replica, n)",
+        "sighting.blocks = cached_at(w, replica, n).blocks",
+    ),
     "an engine that stops keeps its host memory": ("while replica.host_oldest >= 0:", "while False:"),
     "a router never learns of what the host let go of": (
         "replica.host_blocks -= blocks\n        note_change(w, replica, n)",

@@ -148,7 +148,7 @@ def test_a_log_that_does_not_fit_the_question_is_named_with_its_line(
     log = tmp_path / "vllm.log"
     long = LOG + "'max_num_seqs': 64}\nMaximum concurrency for 1,048,576 tokens per request: 1.00x\n"
     for text, options, says in (
-        (LOG, ("--device", "a100-80gb-sxm", "--kv-dtype", "fp8"), r"vllm.log:\d+ = '.* KV bytes a token'"),
+        (LOG, ("--device", "a100-80gb-sxm", "--kv-dtype", "fp8"), r"vllm.log:\d+ = '.* KV bytes per token'"),
         (long, ("--device", "a100-80gb-sxm", "--max-sequences", "32"), r"max sequences = 32: vllm.log:\d+ says 64"),
         (long, ("--device", "a100-80gb-sxm"), r"vllm.log:\d+ = 'a context of 1048576 tokens': .* another model"),
     ):

@@ -89,7 +89,7 @@ def test_local_time_that_goes_back_an_hour() -> None:
     assert AnomalyKind.SUMMER_TIME not in kinds(trace_of(local, zone="UTC"))
     # Seconds since the first request are no local time: two logs stand one after the other.
     joined = sentence(trace_of(local, zone="", clock=Clock.RELATIVE), AnomalyKind.CLOCK_STEP)
-    assert "files were put together out of order" in joined
+    assert "files were joined out of order" in joined
 
 
 def test_local_time_that_skips_an_hour() -> None:

@@ -137,7 +137,7 @@ def test_what_is_not_read_is_listed(tmp_path: Path) -> None:
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
     idle = DEPLOYMENT.replace("nvidia.com/gpu: 2", "cpu: 2").replace("name: chat,", "name: web,")
     found = read(tmp_path, DEPLOYMENT, service, idle)
-    assert found.unread == ("Service web: not of a kind that is read here", "Deployment web: asks for no device")
+    assert found.unread == ("Service web: not of a kind that is read here", "Deployment web: requests no device")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
     days = number(plan.spec.policy.horizon) / 86_400.0
     share = f"p{100 * number(plan.point.percentile):g}"
     asks_again = any(each.attempts_per_task > 1.0 for each in plan.spec.routing.routes)
-    today = "today: routes retry" if asks_again else "today"
+    today = "today, escalations included" if asks_again else "today"
     return (
         BridgeStep(name="mean today", amount=summed("answer.mean_today_rps", rates), remark=by_class),
         BridgeStep(name=f"mean over {days:g} days", amount=summed("answer.horizon_mean_rps", means), remark=today),
