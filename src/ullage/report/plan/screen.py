@@ -372,10 +372,19 @@ def _scales(found: Answer) -> str:
     return "; ".join((*said, money) if len(said) == 1 else (money, *said))
 
 
+# Of the bill: what is less has its amount in the bill, not on the screen.
+_SMALL_LINE = 0.01
+
+
 def _money(found: Answer) -> str:
-    ordered = sorted((each for each in found.money if number(each.usd)), key=lambda each: -number(each.usd))
+    """Lines of the bill, the largest first; those that would not show beside them by name alone."""
+    usd = {each.name: number(each.usd) for each in found.money if number(each.usd)}
+    named = sorted((name for name in usd if usd[name] >= _SMALL_LINE * sum(usd.values())), key=lambda name: -usd[name])
+    lines = [f"{name} {show_usd(usd[name])}" for name in named]
+    small = [name for name in usd if name not in named]
+    rest = f"; also {_listed(small, most=5)}" if small else ""
     lacks = f"; not priced: {_listed(found.unpriced, most=5)}" if found.unpriced else ""
-    return ", ".join(f"{each.name} {show_usd(number(each.usd))}" for each in ordered) + lacks
+    return ", ".join(lines) + rest + lacks
 
 
 def _per_success(found: Answer) -> str:
