@@ -220,7 +220,7 @@ def week(count: int) -> None:
     check_laws(run)
     wall_s, spent_s = time.perf_counter() - begin_wall, time.process_time() - begin_cpu
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    done = int(run.counters.success.sum() + run.counters.late.sum())
+    done = int(run.counters["success"].sum() + run.counters["late"].sum())
     print(
         f"week of {count:,} requests, 100 replicas, all features, stream included: {wall_s:.1f} s wall, {spent_s:.1f}"
         f" CPU-s, {(peak_kb - base_kb) * 1024 / count:.0f} B a request, {done / count:.2%} completed,"
