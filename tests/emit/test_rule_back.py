@@ -154,9 +154,7 @@ def test_what_is_emitted_behaves_as_the_plan_said(place: int, tmp_path: Path) ->
     assert isinstance(rules[1].spec, HpaSpec)
     named = replace(rules[1].spec.metrics[0], signal="in-flight")
     assert replace(rules[1].spec, metrics=(named,)) == planned_rule.spec.hpa
-    scaled = scaling_pool(
-        own.demand, own.steady_fleet, own.reserves, own.time_to_ready, settings=plan.spec.scaling, packing=own.packing
-    )
+    scaled = scaling_pool(own.demand, own.steady_fleet, own.reserves, own.time_to_ready, settings=plan.spec.scaling)
     day = tried_day(own.demand, scaled, seed=plan.seed)
     said = own.scaling.figures
     for rule in rules:

@@ -158,6 +158,24 @@ def test_no_change_takes_what_an_autoscaler_has_left() -> None:
     assert (pace(scaled), pace(fixed)) == ((6, 0, 1), (0, 6, 6))
 
 
+def test_pods_stand_on_nodes_as_the_plan_has_them() -> None:
+    """Evenly over nodes, so that losing one takes what the plan says; apart where a node holds one of several."""
+
+    def pod(nodes: int, each: int) -> dict[str, Any]:
+        figures = {"packing.nodes": nodes, "packing.devices": 8 * nodes, "packing.replicas_per_node": each}
+        (found,) = documents(emitted("deployment", figures=figures))
+        return dict(found["spec"]["template"]["spec"])
+
+    def keys(spec: dict[str, Any]) -> list[str]:
+        return [each["topologyKey"] for each in spec["topologySpreadConstraints"] if each["maxSkew"] == 1]
+
+    assert "kubernetes.io/hostname" in keys(pod(12, 4))
+    assert "affinity" not in pod(12, 4)
+    assert "kubernetes.io/hostname" not in keys(pod(2, 1))
+    assert pod(2, 1)["affinity"]["podAntiAffinity"]
+    assert "affinity" not in pod(1, 1)
+
+
 def test_a_replica_on_two_nodes_is_a_group_of_pods(tmp_path: Path) -> None:
     wide = {"tp": 8, "pp": 2}
     for target in ("deployment", "kserve", "knative", "production-stack"):

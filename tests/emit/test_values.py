@@ -35,6 +35,7 @@ def plans(draw: st.DrawFn) -> dict[str, float | str]:
         "reserve.rollout_unavailable_replicas": draw(st.integers(0, 50)),
         "reserve.maintenance_replicas": draw(st.integers(0, 40)),
         "packing.nodes": -(-fleet * replica // node),
+        "packing.replicas_per_node": min(fleet, node // replica),
         "packing.devices": -(-fleet * replica // node) * node,
         "memory.kv_cache_bytes": cache,
         "memory.headroom_bytes": draw(st.integers(0, cache)),

@@ -15,13 +15,16 @@ from support.fleets import planned_pool
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Assumption, Evidence, Figure, Source, walk
 from ullage.fleet.choices import choice
+from ullage.fleet.failure import domains_of
 from ullage.fleet.lines import NAMES
 from ullage.fleet.maintenance import Maintenance
-from ullage.fleet.reserves import ReservePolicy, Reserves, ReserveSettings, named_reserves, overlap
+from ullage.fleet.packing import ASSUMED_NODE, NodeShape, pack_placed
+from ullage.fleet.reserves import ReservePolicy, Reserves, ReserveSettings, _reserves_on, named_reserves, overlap
 from ullage.fleet.rollout import Rollout
-from ullage.fleet.sites import Region, Sites, Zone, equal_zones
+from ullage.fleet.sites import Region, Sites, Zone, equal_zones, place
 from ullage.fleet.utilisation_cap import CappedFleet, UtilisationCaps, utilisation_reserve
 from ullage.fleet.warm import FOLLOWS, Warm, steepest_rise, warm_reserve
+from ullage.memory.sharding import Sharding
 
 SOURCE = Source(what="test", where="here", date=datetime.date(2026, 11, 15))
 
@@ -194,7 +197,7 @@ def test_a_cap_is_kept_by_the_least_that_keeps_it(
         steady=needed,
         serving_replicas=steady + more,
         load_fractions=loads,
-        replicas_per_node=per_node,
+        lost_with_node=lambda _: per_node,
         zones=zones,
         devices=2,
     )
@@ -221,3 +224,57 @@ def test_caps_count_what_serves_anyway_and_buy_the_rest() -> None:
 def test_a_lost_only_zone_cannot_be_capped() -> None:
     with pytest.raises(InputError, match="only zone"):
         reserves(ReserveSettings(caps=caps(zone_lost=0.9)), equal_zones(1))
+
+
+def _of_need(replicas: int, devices: int, zones: int) -> tuple[Reserves, Reserves]:
+    """The reserves of a fleet on nodes of eight that needs so many replicas, and those on the fewest nodes."""
+    pool = planned_pool()
+    size = replace(pool.steady.figures["fleet.replicas"], value=replicas)
+    figures = {**pool.steady.figures, "fleet.replicas": size}
+    steady = replace(pool.steady, replicas=replicas, devices=replicas * devices, figures=figures, need=None)
+    found = named_reserves(steady, pool.ready, pool.demand, sites=equal_zones(zones), seed=0)
+    filled = _reserves_on(
+        steady, pool.ready, pool.demand, equal_zones(zones), given=ReserveSettings(), taken=None, seed=0, spread_nodes=0
+    )
+    assert isinstance(found, Reserves)
+    assert isinstance(filled, Reserves)
+    return found, filled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2, 4, 8])
+@pytest.mark.parametrize("zones", [1, 2, 3])
+def test_replicas_are_spread_over_nodes_before_nodes_are_filled(devices: int, zones: int) -> None:
+    """Spreading never costs more, survives the loss of a node, and packing stands as the reserves were found."""
+    holds = 8 // devices
+    for needed in range(1, 41):
+        found, filled = _of_need(needed, devices, zones)
+        assert (found.nodes, found.total_replicas) <= (filled.nodes, filled.total_replicas)
+        given = found.settings.reliability
+        serving = needed + found.failure.line.replicas
+        on = found.placement.spread_nodes
+        placed = place(serving, equal_zones(zones), devices=devices, node_replicas=holds, spread_nodes=on)
+        assert not isinstance(placed, Rejection)
+        assert serving - max(domains_of(placed, given).nodes) >= needed
+        # In one zone the reserve is what the fullest of even nodes takes: never a whole node for a need of one.
+        assert zones > 1 or found.failure.line.replicas <= max(1, -(-needed // max(1, found.nodes - 1)))
+        packed = pack_placed(found.placement, Sharding(tp=devices), [_EIGHT], pool="pool").chosen
+        assert packed.nodes == found.nodes
+        assert packed.most_parts_per_node == max(domains_of(found.placement, given).nodes)
+        assert packed.used_devices + packed.spare_devices + packed.stranded_devices == 8 * packed.nodes
+
+
+@pytest.mark.parametrize(
+    ("needed", "devices", "failure", "nodes"),
+    # Worked by hand, one zone, nodes of eight: one replica beside a second node; 8 stand 8 + 8, and no third node would
+    # be cheaper; 12 leave 12 of 6 + 6 + 6; 3 of four devices leave 3 of 2 + 2 + 1 with one node lost.
+    [(1, 1, 1, 2), (2, 1, 2, 2), (12, 1, 6, 3), (1, 4, 1, 2), (3, 4, 2, 3), (3, 8, 1, 4)],
+)
+def test_a_small_need_on_large_nodes_takes_the_fewest_replicas(
+    needed: int, devices: int, failure: int, nodes: int
+) -> None:
+    found, _ = _of_need(needed, devices, 1)
+    assert (found.failure.line.replicas, found.nodes) == (failure, nodes)
+
+
+_EIGHT = NodeShape(name="eight", provider="test", size=ASSUMED_NODE)

@@ -65,6 +65,7 @@ FIGURES: dict[str, tuple[str, float | str]] = {
     "ready.checkpoint_bytes": ("bytes", 65_524_246_528),
     "packing.devices": ("devices", 96),
     "packing.nodes": ("nodes", 12),
+    "packing.replicas_per_node": ("replicas", 4),
     "placement.zone-1.replicas": ("replicas", 24),
     "placement.zone-2.replicas": ("replicas", 23),
     "utilisation.mean_fraction": ("fraction", 0.34477416),

@@ -558,7 +558,7 @@ def scaling(spec: PlanSpec, probe: Probe) -> Values:
     old = probe.kept.pools[0]
     found = scaling_stage(
         old.demand, old.steady_fleet, old.reserves, old.time_to_ready, engine=old.memory.runtime.engine,
-        settings=spec.scaling, packing=old.packing, seed=0,
+        settings=spec.scaling, seed=0,
     )  # fmt: skip
     return _values(found.figures)
 

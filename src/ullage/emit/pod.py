@@ -153,28 +153,33 @@ def pod_spec(pool: EmitPool, devices: int, *, template_hash: bool) -> dict[str, 
 
 
 def _spread(pool: EmitPool, *, template_hash: bool) -> list[Any]:
-    """Zones as even as the plan has them. A rule that must hold would keep replacements of a lost zone waiting."""
-    zones = pool.zones
-    if len(zones) < 2:
-        return []
-    skew = max(1, max(zones.values()) - min(zones.values()))
-    rule = {
-        "maxSkew": Reasoned(
-            value=skew, why="replicas by zone in the plan: " + ", ".join(f"{k} {v}" for k, v in zones.items())
-        ),
-        "topologyKey": _ZONE,
+    """Zones and nodes as even as the plan has them.
+
+    A rule that must hold would keep replacements of a lost zone or node waiting.
+    """
+    zones, skews = pool.zones, {}
+    if len(zones) > 1:
+        by_zone = ", ".join(f"{name} {count}" for name, count in zones.items())
+        skews[_ZONE] = Reasoned(
+            value=max(1, max(zones.values()) - min(zones.values())), why=f"replicas by zone in the plan: {by_zone}"
+        )
+    if pool.whole("packing.nodes") > 1 and pool.whole("packing.replicas_per_node") > 1:
+        skews[_NODE] = pool.noted("packing.replicas_per_node", 1, because="at most on a node, where they stand evenly")
+    rest = {
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": dict(pool.need("selector"))},
+        **({"matchLabelKeys": ["pod-template-hash"]} if template_hash else {}),
     }
-    return [{**rule, **({"matchLabelKeys": ["pod-template-hash"]} if template_hash else {})}]
+    return [{"maxSkew": skew, "topologyKey": key, **rest} for key, skew in skews.items()]
 
 
 def _apart(pool: EmitPool) -> dict[str, Any]:
     """Where a node holds one replica of the plan, no two stand on one: the loss of a node is to take one of them."""
-    if pool.node_devices // max(1, pool.parts[0]) > 1:
+    fits_one = pool.node_devices // max(1, pool.parts[0]) <= 1
+    if not fits_one and (pool.whole("packing.replicas_per_node") > 1 or pool.whole("packing.nodes") < 2):
         return {}
     rule = {"topologyKey": _NODE, "labelSelector": {"matchLabels": dict(pool.need("selector"))}}
-    why = f"a node of {pool.node_devices} devices holds one of {pool.parts[0]}; the loss of a node takes one replica"
+    why = f"a node of {pool.node_devices} devices holds one replica in the plan; the loss of a node takes one"
     return {"podAntiAffinity": Reasoned(value={"requiredDuringSchedulingIgnoredDuringExecution": [rule]}, why=why)}
 
 

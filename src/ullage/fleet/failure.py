@@ -106,12 +106,12 @@ def _named(fact: Assumption) -> Assumption:
 
 
 def domains_of(placement: Placement, given: Reliability) -> Domains:
-    """What fails together in a placement: the replicas of a zone stand evenly on as few nodes as hold them."""
+    """What fails together in a placement: the replicas of a zone stand evenly on its nodes (see `even_nodes`)."""
     devices = placement.devices_per_replica
     each = given.replicas_per_node(devices)
     spanned = max(1.0, devices / number(given.devices_per_node))
     return Domains(
-        zones=tuple(even_nodes(row.replicas, each) for row in placement.rows),
+        zones=tuple(even_nodes(row.replicas, each, row.spread_nodes) for row in placement.rows),
         replica=_breakage(given.device_failures, given.device_repair, devices),
         node=_breakage(given.node_failures, given.node_repair, spanned),
         zone=_breakage(given.zone_failures, given.zone_repair, 1),
@@ -141,10 +141,11 @@ def failure_reserve(
     need: PlannedNeed | None = None,
     seed: int,
     taken: Mapping[str, int] | None = None,
+    spread_nodes: int = 0,
 ) -> FailureReserve | Rejection:
     """The fewest replicas on top of `steady` that keep all rules, or why no number does.
 
-    `need` is what the busiest hour may need beside the steady number.
+    `need` is what the busiest hour may need beside the steady number, `spread_nodes` what fleets are spread over.
 
     Fleets are tried in growing size, and whether one is large enough does not depend on how long others were tried:
     one more nine of availability cannot ask for fewer.
@@ -157,7 +158,13 @@ def failure_reserve(
     alone: Availability | None = None
     for total in range(needed, MOST_TIMES * needed + MOST_MORE):
         placed = place(
-            total, sites, devices=devices, node_replicas=given.placed_together(devices), taken=taken, inputs=(steady,)
+            total,
+            sites,
+            devices=devices,
+            node_replicas=given.placed_together(devices),
+            spread_nodes=spread_nodes,
+            taken=taken,
+            inputs=(steady,),
         )
         if isinstance(placed, Rejection):
             return placed

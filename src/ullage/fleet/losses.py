@@ -170,6 +170,7 @@ def _fleet(
         reserves.placement.sites,
         devices=reserves.devices_per_replica,
         node_replicas=reserves.placement.node_replicas,
+        spread_nodes=reserves.placement.spread_nodes,
     )
     if isinstance(serving, Rejection):
         raise InternalError(law="a part of a fleet that was placed can be placed", left=serving.reason, right=reserves)

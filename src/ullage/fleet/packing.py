@@ -59,12 +59,13 @@ class NodeShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Lot:
-    """Replicas of one pool that stand in one zone."""
+    """Replicas of one pool that stand in one zone, on `spread_nodes` or more where there are as many of them."""
 
     pool: str
     zone: str
     replicas: int
     sharding: Sharding
+    spread_nodes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +163,10 @@ def pack_placed(
     placement: Placement, sharding: Sharding, shapes: Sequence[NodeShape], *, pool: str, stated: str | None = None
 ) -> Packing:
     """The replicas of one pool where they were placed, on nodes of its own."""
-    lots = [Lot(pool=pool, zone=row.zone, replicas=row.replicas, sharding=sharding) for row in placement.rows]
+    lots = [
+        Lot(pool=pool, zone=row.zone, replicas=row.replicas, sharding=sharding, spread_nodes=row.spread_nodes)
+        for row in placement.rows
+    ]
     return pack(lots, shapes, stated=stated, inputs=tuple(placement.figures.values()))
 
 
@@ -205,13 +209,17 @@ def parts_of(sharding: Sharding, node_devices: int) -> tuple[int, ...]:
     return ((node_devices,) * full + ((rest,) if rest else ())) * sharding.pp
 
 
-def even_nodes(replicas: int, most: int) -> tuple[int, ...]:
+def even_nodes(replicas: int, most: int, least_nodes: int = 0) -> tuple[int, ...]:
     """Replicas spread evenly over as few nodes as hold them, at most so many on each: the fullest has the fewest.
+
+    Where `least_nodes` are there anyway, they are spread over these before any of them is filled.
 
     >>> even_nodes(10, 4), even_nodes(8, 4), even_nodes(0, 4)
     ((4, 3, 3), (4, 4), ())
+    >>> even_nodes(3, 8, least_nodes=2), even_nodes(1, 8, least_nodes=2), even_nodes(10, 4, least_nodes=2)
+    ((2, 1), (1,), (4, 3, 3))
     """
-    nodes = -(-replicas // most)
+    nodes = max(-(-replicas // most), min(least_nodes, replicas))
     return tuple(replicas // nodes + (place < replicas % nodes) for place in range(nodes))
 
 
@@ -221,18 +229,19 @@ def _filled(lots: Sequence[Lot], zone: str, size: int) -> list[NodeGroup]:
         ((part, lot.pool) for lot in lots for part in parts_of(lot.sharding, size) for _ in range(lot.replicas)),
         reverse=True,
     )
-    alike = _spread(parts, size) if len(set(parts)) == 1 else _fullest_first(parts, size)
+    least = max((lot.spread_nodes for lot in lots), default=0)
+    alike = _spread(parts, size, least) if len(set(parts)) == 1 else _fullest_first(parts, size)
     whole = [lot.sharding.devices for lot in lots if lot.sharding.devices <= size]
     return [_group(zone, node, count, size, whole) for node, count in sorted(alike.items(), reverse=True)]
 
 
-def _spread(parts: Sequence[_Part], size: int) -> Counter[tuple[_Part, ...]]:
+def _spread(parts: Sequence[_Part], size: int, least_nodes: int = 0) -> Counter[tuple[_Part, ...]]:
     """Equal parts over the fewest nodes, as evenly as they go: the loss of a node then takes the fewest of them.
 
     >>> [len(node) for node in _spread([(2, "chat")] * 6, 8).elements()]
     [3, 3]
     """
-    counts = Counter(even_nodes(len(parts), max(1, size // parts[0][0])))
+    counts = Counter(even_nodes(len(parts), max(1, size // parts[0][0]), least_nodes))
     return Counter({tuple(parts[:each]): nodes for each, nodes in counts.items()})
 
 
@@ -268,6 +277,11 @@ def _figures(chosen: PackedShape, inputs: tuple[Figure | Assumption, ...]) -> di
     where = f"{chosen.shape.name}, {chosen.shape.devices} devices"
     counted = {
         "packing.nodes": (chosen.nodes, "nodes", f"replicas packed onto {where}"),
+        "packing.replicas_per_node": (
+            chosen.most_parts_per_node,
+            "replicas",
+            "on the fullest node: its loss takes them",
+        ),
         "packing.devices": (chosen.devices, "devices", f"nodes x {chosen.shape.devices}"),
         "packing.spare_devices": (chosen.spare_devices, "devices", "devices in which another replica would fit"),
         "packing.stranded_devices": (chosen.stranded_devices, "devices", "devices in which no replica fits"),
@@ -281,6 +295,15 @@ def _figures(chosen: PackedShape, inputs: tuple[Figure | Assumption, ...]) -> di
 def _notes(chosen: PackedShape, lots: Sequence[Lot]) -> tuple[str, ...]:
     notes = []
     size = chosen.shape.devices
+    apart = [
+        lot for lot in lots if lot.spread_nodes > len(even_nodes(lot.replicas, max(1, size // lot.sharding.devices)))
+    ]
+    if apart:
+        free = chosen.spare_devices + chosen.stranded_devices
+        notes.append(
+            f"Replicas are spread over {chosen.nodes} nodes, at most {chosen.most_parts_per_node} on each, so that the "
+            f"loss of a node takes no more of them; {free} devices of these nodes are paid for and free."
+        )
     if chosen.spans_nodes:
         widest = max(lot.sharding.tp for lot in lots)
         notes.append(

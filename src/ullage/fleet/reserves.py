@@ -7,7 +7,7 @@ shown; the policy says which of them is bought.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -149,6 +149,18 @@ class Reserves:
         return self.replicas * self.devices_per_replica
 
     @property
+    def nodes(self) -> int:
+        """The nodes that steady fleet and reserve stand on; one that spans several counts as one."""
+        return len(domains_of(self.placement, self.settings.reliability).nodes)
+
+    @property
+    def node_replicas(self) -> int:
+        """Serving replicas of a node, as nodes come and go: as many as fit, or fewer where they are spread."""
+        fit = self.settings.reliability.replicas_per_node(self.devices_per_replica)
+        serving, nodes = self.steady_replicas + self.serving_replicas, self.placement.spread_nodes
+        return min(fit, -(-serving // nodes)) if nodes else fit
+
+    @property
     def total_replicas(self) -> int:
         """Steady fleet and reserve together."""
         return self.steady_replicas + self.replicas
@@ -168,6 +180,10 @@ def named_reserves(
 ) -> Reserves | Rejection:
     """Every reserve of a pool, from the least that keeps its availability to what other regions hold for it.
 
+    Filled nodes take most with them when one is lost. So reserves are found twice: for a fleet on the fewest nodes, and
+    for one that is spread over as many as that takes with its reserves. The one on fewer nodes is bought, then the one
+    of fewer replicas: spreading never costs more, and devices that are paid for anyway stay free.
+
     Without `sites` there are `zones` equal zones of one region without quotas. `node` is the devices of a node, where
     its shape is known. `taken` is what other pools of the same device already have, zone by zone.
     """
@@ -175,16 +191,47 @@ def named_reserves(
     if node is not None:
         given = replace(given, reliability=replace(given.reliability, devices_per_node=node))
     where = sites or equal_zones(1 if zones is None else int(number(zones)))
+    find = partial(_reserves_on, steady, ready, demand, given=given, taken=taken, seed=seed)
+    filled = find(where, spread_nodes=0)
+    # Quotas that filled nodes exceed may hold a fleet that is spread: how many nodes there are does not hang on them.
+    free = find(where.without_quotas(), spread_nodes=0) if isinstance(filled, Rejection) else filled
+    if isinstance(free, Rejection) or given.reliability.placed_together(free.devices_per_replica) == 1:
+        return filled
+    spread = find(where, spread_nodes=free.nodes)
+    found = [each for each in (filled, spread) if isinstance(each, Reserves)]
+    return min(found, key=lambda each: (each.nodes, each.total_replicas)) if found else spread
+
+
+def _reserves_on(
+    steady: SteadyFleet,
+    ready: TimeToReady,
+    demand: Demand,
+    where: Sites,
+    *,
+    given: ReserveSettings,
+    taken: Mapping[str, int] | None,
+    seed: int,
+    spread_nodes: int,
+) -> Reserves | Rejection:
+    """Every reserve of a pool whose replicas are spread over at least so many nodes."""
     needed, devices = steady.figures["fleet.replicas"], steady.devices // steady.replicas
     region = region_reserve(needed, where, given.regions, devices=devices)
     failure = failure_reserve(
-        needed, region.sites, given.reliability, devices=devices, need=steady.need, seed=seed, taken=taken
+        needed,
+        region.sites,
+        given.reliability,
+        devices=devices,
+        need=steady.need,
+        seed=seed,
+        taken=taken,
+        spread_nodes=spread_nodes,
     )
     if isinstance(failure, Rejection):
         return failure
     warm = warm_reserve(needed, demand, ready, given.warm, devices=devices)
     held = (failure.line, warm.line, region.line)
-    capped = _capped(_serving(needed, held, given.policy), steady, demand, region.sites, given)
+    nodes_of = partial(_nodes, region.sites, given.reliability, devices, taken, spread_nodes)
+    capped = _capped(_serving(needed, held, given.policy), steady, demand, region.sites, given, nodes_of)
     serving = _serving(needed, (*held, *capped), given.policy)
     quiet = quiet_demand("reserve.rollout_demand_fraction", demand, given.rollout.within, given.rollout.demand)
     start = ready.figures["ready.warm_p90_s"]
@@ -199,14 +246,16 @@ def named_reserves(
             "reserve.maintenance_demand_fraction", demand, given.maintenance.window, given.maintenance.demand
         ),
         devices=devices,
-        nodes_of=partial(_nodes, region.sites, given.reliability, devices, taken),
+        nodes_of=nodes_of,
     )
     found = (failure, rollout, maintenance, warm, region)
     lines = [*(each.line for each in found), *capped]
     added, overlapped = sum(line.replicas for line in lines), overlap(_sizes(lines), given.policy.groups)
     bought = added if given.policy.counted.value == "sum" else overlapped
     total = int(needed.value) + bought
-    placed = _placed(total, region.sites, devices, given.reliability, taken, rollout, [line.figure for line in lines])
+    placed = _placed(
+        total, region.sites, devices, given.reliability, taken, spread_nodes, rollout, [line.figure for line in lines]
+    )
     if isinstance(placed, Rejection):
         return placed
     return Reserves(
@@ -262,7 +311,12 @@ def _canary(steady: SteadyFleet, demand: Demand, given: Rollout, rollout: Rollou
 
 
 def _capped(
-    serving: Figure, steady: SteadyFleet, demand: Demand, sites: Sites, given: ReserveSettings
+    serving: Figure,
+    steady: SteadyFleet,
+    demand: Demand,
+    sites: Sites,
+    given: ReserveSettings,
+    nodes_of: Callable[[int], tuple[int, ...]],
 ) -> tuple[ReserveLine, ...]:
     """What caps on utilisation ask for beside the replicas that serve already; nothing where there are none."""
     if not given.caps.most:
@@ -274,7 +328,7 @@ def _capped(
         steady=steady.figures["fleet.replicas"],
         serving_replicas=int(number(serving)),
         load_fractions={"mean": mean, "busiest_hour": even, "planned": 1.0, "machine_lost": 1.0, "zone_lost": 1.0},
-        replicas_per_node=given.reliability.replicas_per_node(devices),
+        lost_with_node=lambda serving: max(nodes_of(serving), default=0),
         zones=len(sites.zones),
         devices=devices,
     )
@@ -282,12 +336,18 @@ def _capped(
 
 
 def _nodes(
-    sites: Sites, given: Reliability, devices: int, taken: Mapping[str, int] | None, replicas: int
+    sites: Sites,
+    given: Reliability,
+    devices: int,
+    taken: Mapping[str, int] | None,
+    spread_nodes: int,
+    replicas: int,
 ) -> tuple[int, ...]:
     """The replicas on each node of a fleet of this size; as if there were one zone where quotas do not hold it."""
-    placed = place(replicas, sites, devices=devices, node_replicas=given.placed_together(devices), taken=taken)
+    together = given.placed_together(devices)
+    placed = place(replicas, sites, devices=devices, node_replicas=together, spread_nodes=spread_nodes, taken=taken)
     if isinstance(placed, Rejection):
-        return even_nodes(replicas, given.replicas_per_node(devices))
+        return even_nodes(replicas, given.replicas_per_node(devices), spread_nodes)
     return domains_of(placed, given).nodes
 
 
@@ -318,12 +378,15 @@ def _placed(
     devices: int,
     given: Reliability,
     taken: Mapping[str, int] | None,
+    spread_nodes: int,
     rollout: RolloutReserve,
     lines: Sequence[Figure],
 ) -> Placement | Rejection:
     """All replicas under the quotas. A fleet that fits only without its surge would deadlock in its first rollout."""
     figures, together = tuple(lines), given.placed_together(devices)
-    placed = place(total, sites, devices=devices, node_replicas=together, taken=taken, inputs=figures)
+    placed = place(
+        total, sites, devices=devices, node_replicas=together, spread_nodes=spread_nodes, taken=taken, inputs=figures
+    )
     if not isinstance(placed, Rejection):
         return placed
     room = placed.figure

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.errors import InputError, InternalError, Rejection, Remedy
 from ullage.evidence import Assumption, Figure
@@ -74,6 +74,14 @@ class Sites:
         given += [zone.quota for zone in self.zones]
         return tuple(each for each in given if each is not None)
 
+    def without_quotas(self) -> Sites:
+        """The same zones with room for any number of devices."""
+        free = (
+            replace(region, quota=None, zones=tuple(replace(zone, quota=None) for zone in region.zones))
+            for region in self.regions
+        )
+        return Sites(regions=tuple(free))
+
 
 def equal_zones(zones: int, *, region: str = "region") -> Sites:
     """So many zones of one region, without quotas: what a plan assumes of which only the number of zones is known.
@@ -88,13 +96,17 @@ def equal_zones(zones: int, *, region: str = "region") -> Sites:
 
 @dataclass(frozen=True, kw_only=True)
 class PlacedZone:
-    """One row of a placement. `quota_devices` is the tighter of what zone and region state; None where none does."""
+    """One row of a placement. `quota_devices` is the tighter of what zone and region state; None where none does.
+
+    Its replicas stand on `spread_nodes` nodes or more, where there are as many of them.
+    """
 
     region: str
     zone: str
     replicas: int
     devices: int
     quota_devices: int | None
+    spread_nodes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +119,7 @@ class Placement:
     figures: Mapping[str, Figure]
     notes: tuple[str, ...] = ()
     node_replicas: int = 1
+    spread_nodes: int = 0
 
     @property
     def replicas(self) -> int:
@@ -144,15 +157,17 @@ def place(
     *,
     devices: int = 1,
     node_replicas: int = 1,
+    spread_nodes: int = 0,
     taken: Mapping[str, int] | None = None,
     inputs: tuple[Figure | Assumption, ...] = (),
 ) -> Placement | Rejection:
     """Spread replicas of `devices` devices each over the zones, or refuse where a quota is too small for them.
 
     Zones are as even as they can be on the fewest nodes, where a node holds `node_replicas`: nineteen and sixteen stand
-    on nine nodes of four, eighteen and seventeen would need ten. `taken` is the devices by zone that other pools of the
-    same device already have. `inputs` are what the number of replicas rests on; without them and without quotas the
-    placement has no figures.
+    on nine nodes of four, eighteen and seventeen would need ten. `spread_nodes` are paid for anyway: zones are as even
+    as they can be on these, and each gets its part of them, so that the loss of one takes few. `taken` is the devices
+    by zone that other pools of the same device already have. `inputs` are what the number of replicas rests on;
+    without them and without quotas the placement has no figures.
     """
     if replicas < 0 or devices < 1:
         raise InputError(
@@ -167,10 +182,12 @@ def place(
         return _too_small(replicas, sites, devices, rooms, used, inputs)
     by_region = spread(replicas, [_weight(region) for region in sites.regions], rooms)
     rows: list[PlacedZone] = []
-    for region, count in zip(sites.regions, by_region, strict=True):
+    wanted = spread(min(spread_nodes, replicas), [float(count) for count in by_region], by_region)
+    for region, count, nodes in zip(sites.regions, by_region, wanted, strict=True):
         zone_rooms = [_room(zone.quota, used[zone.name], devices) for zone in region.zones]
-        by_zone = on_fewest_nodes(count, zone_rooms, node_replicas)
-        for zone, each in zip(region.zones, by_zone, strict=True):
+        by_zone = on_fewest_nodes(count, zone_rooms, node_replicas, nodes)
+        by_node = spread(nodes, [float(each) for each in by_zone], by_zone)
+        for zone, each, own in zip(region.zones, by_zone, by_node, strict=True):
             limits = [_devices_of(quota) for quota in (zone.quota, region.quota) if quota is not None]
             rows.append(
                 PlacedZone(
@@ -179,6 +196,7 @@ def place(
                     replicas=each,
                     devices=each * devices,
                     quota_devices=min(limits, default=None),
+                    spread_nodes=own,
                 )
             )
     placed = tuple(rows)
@@ -190,18 +208,23 @@ def place(
         figures=_figures(placed, sites, inputs),
         notes=_notes(placed, sites, node_replicas),
         node_replicas=node_replicas,
+        spread_nodes=spread_nodes,
     )
 
 
-def on_fewest_nodes(total: int, rooms: Sequence[int], each: int) -> tuple[int, ...]:
+def on_fewest_nodes(total: int, rooms: Sequence[int], each: int, paid: int = 0) -> tuple[int, ...]:
     """`total` over parts, as evenly as their rooms allow; less evenly only where that takes fewer nodes of `each`.
+
+    So many nodes are `paid` for, however few would do.
 
     >>> on_fewest_nodes(35, [99, 99], 4), on_fewest_nodes(33, [99, 99], 4), on_fewest_nodes(35, [17, 99], 4)
     ((19, 16), (17, 16), (16, 19))
+    >>> on_fewest_nodes(2, [99, 99], 8), on_fewest_nodes(2, [99, 99], 8, paid=2)
+    ((2, 0), (1, 1))
     """
     even = spread(total, [1.0] * len(rooms), rooms)
-    least = -(-total // each)
-    if sum(-(-count // each) for count in even) == least or sum(room // each for room in rooms) < least:
+    least = max(paid, -(-total // each))
+    if sum(-(-count // each) for count in even) <= least or sum(room // each for room in rooms) < least:
         return even
     nodes = spread(least, [1.0] * len(rooms), [room // each for room in rooms])
     return spread(total, [float(count) for count in nodes], [count * each for count in nodes])

@@ -39,14 +39,14 @@ class CappedFleet:
     steady: Figure
     serving_replicas: int
     load_fractions: Mapping[str, float]
-    replicas_per_node: int
+    lost_with_node: Callable[[int], int]
     zones: int
     devices: int
 
     def left(self, state: str, serving: int) -> int:
         """Of so many serving replicas, those that are there in this state."""
         if state == "machine_lost":
-            return serving - self.replicas_per_node
+            return serving - self.lost_with_node(serving)
         return serving - math.ceil(serving / self.zones) if state == "zone_lost" else serving
 
 

@@ -170,7 +170,7 @@ def plan_pool(
         reserves=reserves,
         packing=packing,
         loss_checks=losses,
-        scaling=_scaling(spec, memory, steady, ready, demand, reserved, seed=seed),
+        scaling=_scaling(spec, memory, steady, ready, demand, reserves, seed=seed),
         margins=margins,
         utilisation=utilisation(demand, margins, steady, room, reserves, packing),
         scorecard=scorecard(steady, demand, measured=spec.measured),
@@ -224,15 +224,12 @@ def _scaling(
     steady: SteadyFleet,
     ready: TimeToReady,
     demand: Demand,
-    reserved: tuple[Reserves, Packing],
+    reserves: Reserves,
     *,
     seed: int,
 ) -> ScalingStage:
-    reserves, packing = reserved
     engine = memory.runtime.engine
-    return scaling_stage(
-        demand, steady, reserves, ready, engine=engine, settings=spec.scaling, packing=packing, seed=seed
-    )
+    return scaling_stage(demand, steady, reserves, ready, engine=engine, settings=spec.scaling, seed=seed)
 
 
 def _too_many(most: Assumption, steady: SteadyFleet, reserves: Reserves) -> Rejection:

@@ -11,7 +11,6 @@ its busiest hour. What the rule asks for above the steady fleet runs on reserves
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,12 +82,3 @@ def followed_week(
     paid = steady - node_replicas * empty
     needed = steady * np.minimum(1.0, rates_rps / planning_rps)
     return FollowedWeek(paid_replicas=tuple(paid.tolist()), needed_replicas=tuple(needed.tolist()))
-
-
-def node_replicas(node_devices: int, replica_devices: int) -> int:
-    """Replicas of a machine; one that spans machines goes with all of them.
-
-    >>> node_replicas(8, 2), node_replicas(8, 3), node_replicas(8, 16)
-    (4, 2, 1)
-    """
-    return max(1, math.floor(node_devices / replica_devices))

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.evidence import Assumption, Figure, number
-from ullage.fleet.packing import Packing
 from ullage.fleet.reserves import Reserves
 from ullage.fleet.steady import SteadyFleet
-from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas, node_replicas
+from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import DerivedRule, RuleChoice, ScalingPlan, derive_rule, rule_lag_s, scaling_plan
@@ -91,11 +90,10 @@ def scaling_pool(
     ready: TimeToReady,
     *,
     settings: ScalingSettings,
-    packing: Packing,
 ) -> ScalingPool:
     """The planned pool as rules see it: the step basis it was sized with, and what one of its replicas carries."""
     quantiles = {level: ready.level(level).quantiles_s for level in Level}
-    limits = settings.limits(node_replicas=node_replicas(packing.chosen.shape.devices, steady.size.devices))
+    limits = settings.limits(node_replicas=reserves.node_replicas)
     most = limits.most_replicas or steady.replicas + reserves.serving_replicas
     return ScalingPool(
         trial=steady.trial,
@@ -196,11 +194,10 @@ def scaling_stage(
     *,
     engine: str,
     settings: ScalingSettings,
-    packing: Packing,
     seed: int,
 ) -> ScalingStage:
     """Derive the rule, play it, and say what it does."""
-    pool = scaling_pool(demand, steady, reserves, ready, settings=settings, packing=packing)
+    pool = scaling_pool(demand, steady, reserves, ready, settings=settings)
     derived = pool_rule(demand, steady, pool, settings=settings)
     choice = pool_choice(derived, pool, settings=settings)
     rates = hourly_rates(planned_week(demand))

@@ -57,7 +57,13 @@ class PoolMonths:
 
     def nodes(self, replicas: Integers, pool: PoolPlan) -> Integers:
         """Whole nodes for these replicas, spread over the pool's zones as evenly as they go."""
-        return nodes_for(replicas, zones=_zones(pool), per_node=_per_node(pool), node_of_replica=_spanned(pool))
+        return nodes_for(
+            replicas,
+            zones=_zones(pool),
+            per_node=_per_node(pool),
+            node_of_replica=_spanned(pool),
+            spread_nodes=pool.reserves.placement.spread_nodes,
+        )
 
 
 def pool_months(
@@ -145,15 +151,21 @@ def _fixed(pool: PoolPlan, ratios: Floats) -> Integers:
     return np.maximum(scaled, 1)
 
 
-def nodes_for(replicas: Integers, *, zones: int, per_node: int, node_of_replica: int) -> Integers:
+def nodes_for(
+    replicas: Integers, *, zones: int, per_node: int, node_of_replica: int, spread_nodes: int = 0
+) -> Integers:
     """Whole nodes: replicas spread over zones, `per_node` of them on each, or `node_of_replica` nodes for each.
+
+    `spread_nodes` are there anyway.
 
     >>> nodes_for(np.array([1, 8, 9, 47]), zones=2, per_node=4, node_of_replica=1).tolist()
     [1, 2, 3, 12]
+    >>> nodes_for(np.array([1, 2, 8, 9]), zones=1, per_node=8, node_of_replica=1, spread_nodes=2).tolist()
+    [1, 2, 2, 2]
     """
     base, more = np.divmod(np.asarray(replicas, np.int64), zones)
     own = more * -(-(base + 1) // per_node) + (zones - more) * -(-base // per_node)
-    return np.asarray(own * node_of_replica, np.int64)
+    return np.asarray(np.maximum(own, np.minimum(spread_nodes, replicas)) * node_of_replica, np.int64)
 
 
 def _zones(pool: PoolPlan) -> int:

@@ -74,17 +74,22 @@ class Quantiles:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineMoney:
-    """What machines of a pool cost a month, and what does not depend on them; how far prices may be off."""
+    """What machines of a pool cost a month, and what does not depend on them; how far prices may be off.
+
+    Replicas are spread over `spread_nodes` before more than these are filled.
+    """
 
     node_usd: float
     other_usd: float
     replicas_per_node: int
     successes: float
     price_deviation_fraction: float
+    spread_nodes: int = 0
 
     def usd(self, replicas: int | float) -> float:
         """Of a fleet on whole machines."""
-        return self.other_usd + self.node_usd * math.ceil(replicas / self.replicas_per_node - 1e-9)
+        nodes = max(math.ceil(replicas / self.replicas_per_node - 1e-9), min(self.spread_nodes, math.ceil(replicas)))
+        return self.other_usd + self.node_usd * nodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,11 +172,16 @@ def failing_together(pool: PoolPlan) -> Callable[[int], Domains]:
     def domains(replicas: int) -> Domains:
         if replicas not in known:
             placed = place(
-                replicas, reserves.placement.sites, devices=devices, node_replicas=reserves.placement.node_replicas
+                replicas,
+                reserves.placement.sites,
+                devices=devices,
+                node_replicas=reserves.placement.node_replicas,
+                spread_nodes=reserves.placement.spread_nodes,
             )
             if isinstance(placed, Rejection):
                 like = domains_of(reserves.placement, given)
-                known[replicas] = replace(like, zones=(even_nodes(replicas, given.replicas_per_node(devices)),))
+                nodes = even_nodes(replicas, given.replicas_per_node(devices), reserves.placement.spread_nodes)
+                known[replicas] = replace(like, zones=(nodes,))
             else:
                 known[replicas] = domains_of(placed, given)
         return known[replicas]
@@ -196,7 +206,7 @@ def study_pool(
     draws = load_draws(given, surface, points)
     model = ShortfallModel(draws=draws, surface=surface, domains_of=failing_together(pool))
     serving = pool.steady_fleet.replicas + pool.reserves.serving_replicas
-    each_node = max(1, pool.packing.chosen.shape.devices // pool.steady_fleet.size.devices)
+    each_node = pool.reserves.node_replicas
     target = number(shortfall)
     # The plan's own reserves cover rollouts and drained nodes; a fleet without them has to spare replicas for both.
     bare = replace(model, outages=planned_work(pool, given))

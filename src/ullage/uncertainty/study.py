@@ -180,6 +180,7 @@ def _money(plan: Plan, pool: PoolPlan, bill: Bill | None) -> MachineMoney | None
         replicas_per_node=1 if spans else per_node,
         successes=successes,
         price_deviation_fraction=_price_deviation(plan, pool, bill),
+        spread_nodes=pool.reserves.placement.spread_nodes,
     )
 
 

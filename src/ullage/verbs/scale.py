@@ -143,7 +143,7 @@ def comparison_case(
 
     steady, settings = pool.steady_fleet, plan.spec.scaling
     scaled = scaling_pool(
-        pool.demand, steady, pool.reserves, pool.time_to_ready, settings=settings, packing=pool.packing
+        pool.demand, steady, pool.reserves, pool.time_to_ready, settings=settings
     )  # fmt: skip
     week = planned_week(pool.demand)
     rates = hourly_rates(week)

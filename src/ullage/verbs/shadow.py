@@ -117,7 +117,6 @@ def _shadowed(plan: Plan, seen: Observation, present: Sequence[ReadRule]) -> Sha
     pool: PoolPlan = plan.pools[0]
     scaled = scaling_pool(
         pool.demand, pool.steady_fleet, pool.reserves, pool.time_to_ready, settings=plan.spec.scaling,
-        packing=pool.packing,
     )  # fmt: skip
     own = pool.scaling.rule
     rules = [each.rule for each in present] or [own]

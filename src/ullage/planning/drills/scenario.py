@@ -18,7 +18,7 @@ from ullage.cost.bill import Bill
 from ullage.errors import InternalError, Rejection
 from ullage.evidence import Assumption, Figure
 from ullage.fleet.loss_scenarios import RETRY
-from ullage.fleet.sites import Placement, Sites, place
+from ullage.fleet.sites import Placement, place
 from ullage.planning.document import Plan
 from ullage.planning.drills.result import DrillResult, DrillVerdict
 from ullage.planning.pool_plan import PoolPlan
@@ -133,9 +133,10 @@ class PoolScenario:
         """The serving replicas, and so many more, over the zones; quotas are not asked, only the spread is wanted."""
         found = place(
             self.replicas + more,
-            _without_quotas(self.pool.reserves.placement),
+            self.pool.reserves.placement.sites.without_quotas(),
             devices=self.pool.reserves.devices_per_replica,
             node_replicas=self.pool.reserves.placement.node_replicas,
+            spread_nodes=self.pool.reserves.placement.spread_nodes,
         )
         if isinstance(found, Rejection):
             raise InternalError(law="replicas without quotas can be placed", left=found.reason, right=more)
@@ -244,14 +245,3 @@ def least_of(passes: Callable[[int], bool], *, most: int, grain: int = 1) -> int
 def arrival_s(load: OpenLoop) -> NDArray[np.float64]:
     assert load.arrival_ps is not None
     return np.asarray(load.arrival_ps / PS_PER_S)
-
-
-def _without_quotas(placement: Placement) -> Sites:
-    sites = placement.sites
-    return replace(
-        sites,
-        regions=tuple(
-            replace(region, quota=None, zones=tuple(replace(zone, quota=None) for zone in region.zones))
-            for region in sites.regions
-        ),
-    )
