@@ -1,6 +1,6 @@
 """Do plans fall short as often as they say? Worlds are drawn from the plan's own laws, and each is simulated.
 
-    python bench/risk.py [--worlds 300] [--tests 1000] [--each]
+    python bench/risk.py [--worlds 300] [--tests 1000] [--only 1] [--each]
 
 The built-in example at three tenths of its traffic, one pool. For 20, 10, 5 and 1 % there are two fleets: the one that
 is planned for that chance, and the one that the study names. Then worlds are drawn with an ordinary generator (demand,
@@ -79,9 +79,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", type=int, default=300)
     parser.add_argument("--tests", type=int, default=1000)
+    parser.add_argument("--only", type=float, action="append", metavar="PERCENT", help="fleets of these chances alone")
     parser.add_argument("--each", action="store_true", help="print worlds about which fleets or the surface differ")
     asked = parser.parse_args()
-    worlds = asked.worlds
+    worlds, targets = asked.worlds, [each / 100.0 for each in asked.only] if asked.only else TARGETS
     started = time.process_time()
     found = verbs.risk(traffic="x0.3", as_of=AS_OF)
     if isinstance(found, Rejection):
@@ -100,8 +101,8 @@ def main() -> None:
         tested(study, model, asked.tests)
     if not worlds:
         return
-    fleets = {("planned", target): planned(target) for target in TARGETS}
-    fleets |= {("studied", target): fleet for target in TARGETS if (fleet := model.least(target)) is not None}
+    fleets = {("planned", target): planned(target) for target in targets}
+    fleets |= {("studied", target): fleet for target in targets if (fleet := model.least(target)) is not None}
     # Surface noise is an error of ours, not a fact of the world: worlds are drawn without it.
     real = replace(given, surface_deviation_fraction=0.0)
     rng = np.random.default_rng(2026)

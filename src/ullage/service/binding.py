@@ -35,7 +35,8 @@ from ullage.service.steps.step_parts import StepNeed, need_of, relieved
 from ullage.service.trial.bases import Bases
 from ullage.service.trial.decide import SCOUT, Beside, decide
 from ullage.service.trial.search import highest_load, tested_pool
-from ullage.service.trial.trial import WARMUP_FRACTION, Trial
+from ullage.service.trial.strata import WARMUP_FRACTION
+from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import SAMPLES
 from ullage.simulate.engine import Engine
 from ullage.simulate.histogram import LogHistogram

@@ -162,3 +162,13 @@ def test_a_window_is_drawn_once_for_pools_of_every_size_and_again_for_another_ra
     assert load_at(rate_rps=21.0, span_s=SPAN_S, seed=1).requests.count != first.requests.count
     assert load_at(rate_rps=20.0, span_s=SPAN_S, seed=1) is first
     assert mix()(rate_rps=20.0, span_s=SPAN_S, seed=1) is first
+
+
+def test_rates_foretell_windows_of_many_replicas_alone_and_take_no_side() -> None:
+    """The surges of all candidates sum to zero, so that a regression on them moves no mean."""
+    many = strata_of(mix(), span_s=SPAN_S, seed=1, work_s=WORK_S, replicas=64)
+    few = strata_of(mix(), span_s=SPAN_S, seed=1, work_s=WORK_S, replicas=63)
+    assert few.surges == ()
+    assert many.seeds == few.seeds
+    assert sum(float(part.sum()) for part in many.surges) == pytest.approx(0.0, abs=1e-6)
+    assert many.surges[0].mean() > 0.0 > many.surges[-1].mean()

@@ -12,6 +12,11 @@ r = missed - p sent, is
 
 A stratum in which no window has been hurt yet says little about how rare that is; next to one in which some were, it
 is taken to hide half a window that is hurt as badly.
+
+Of many replicas a window's rates predict most of what it misses (strata.py). With x a window's surge less the mean of
+all candidates, and b the slope of r over x, the sum of r - b x takes the place of that of r: an estimate by regression,
+in which it no longer matters whether the windows at hand were heavier than most. Of several surges, and none, each
+share takes the one that leaves the smallest error.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +136,7 @@ class Sample:
     weights: tuple[float, ...]
     windows: tuple[tuple[Window, ...], ...]
     candidates: int
+    surges: tuple[Floats, ...] = field(default=(), compare=False)
 
     @property
     def count(self) -> int:
@@ -151,7 +157,11 @@ class Sample:
         """The first so many windows of every stratum; None where there are fewer."""
         if len(counts) != len(self.windows) or any(len(a) < b for a, b in zip(self.windows, counts, strict=True)):
             return None
-        return replace(self, windows=tuple(part[:count] for part, count in zip(self.windows, counts, strict=True)))
+        return replace(
+            self,
+            windows=tuple(part[:count] for part, count in zip(self.windows, counts, strict=True)),
+            surges=tuple(part[:, :count] for part, count in zip(self.surges, counts, strict=False)),
+        )
 
     def mean(self, read: Callable[[Window], float]) -> Interval:
         """The mean over all windows of the load, with an interval that covers what another seed would find."""
@@ -170,8 +180,17 @@ class Sample:
         total = self._sum(sent)
         share = np.divide(self._sum(missed), total, out=np.zeros_like(total), where=total > 0.0)
         residuals = [one - share[:, None] * other for one, other in zip(missed, sent, strict=True)]
-        error = self._error(residuals, self._hidden(missed, sent, share))
-        error = np.divide(error, total, out=np.zeros_like(total), where=total > 0.0)
+        error = self._error(residuals, self._hidden(missed, sent, residuals))
+        moved = np.zeros_like(share)
+        if self.surges and min(len(part) for part in self.windows) < 2:
+            # One window of a stratum tells nothing of how much its windows differ.
+            error = np.full_like(share, math.inf)
+        for surge in zip(*self.surges, strict=True):
+            by, rest = self._predicted(residuals, surge)
+            smaller = self._error(rest, self._hidden(missed, sent, rest), residuals)
+            moved, error = np.where(smaller < error, by, moved), np.minimum(smaller, error)
+        error, moved = (np.divide(each, total, out=np.zeros_like(total), where=total > 0.0) for each in (error, moved))
+        share = np.maximum(share - moved, 0.0)
         return tuple(
             Judged(name=name, missed_fraction=one, error_fraction=other, allowed_fraction=max(allowed, 1e-12))
             for (name, allowed), one, other in zip(criteria.items(), share.tolist(), error.tolist(), strict=True)
@@ -179,11 +198,14 @@ class Sample:
 
     def spreads(self, name: str, share: float) -> list[float]:
         """How much windows of each stratum differ in what they missed."""
+        if self.surges:
+            # What rates leave open differs little from stratum to stratum.
+            return [1.0] * len(self.windows)
         missed, sent = self._counts([name])
-        hidden = self._hidden(missed, sent, np.array([share]))
+        residuals = [one - share * other for one, other in zip(missed, sent, strict=True)]
+        hidden = self._hidden(missed, sent, residuals)
         return [
-            math.sqrt(max(float(_variance(one - share * other)[0]), float(low[0])))
-            for one, other, low in zip(missed, sent, hidden, strict=True)
+            math.sqrt(max(float(_variance(one)[0]), float(low[0]))) for one, low in zip(residuals, hidden, strict=True)
         ]
 
     def quantiles(
@@ -216,26 +238,41 @@ class Sample:
         )
         return found
 
-    def _error(self, residuals: Sequence[Floats], hidden: Sequence[Floats]) -> Floats:
-        """Of every row of residuals, the standard error of their weighted sum over strata."""
+    def _predicted(self, residuals: Sequence[Floats], surge: Sequence[Floats]) -> tuple[Floats, list[Floats]]:
+        """How much of the weighted sum of residuals is due to these windows' surges, and what each leaves open."""
+        mean = sum(weight * float(part.mean()) for weight, part in zip(self.weights, surge, strict=True))
+        offset = [part - mean for part in surge]
+        spread = sum(w * float(np.mean(part**2)) for w, part in zip(self.weights, offset, strict=True))
+        slope = self._sum([one * other for one, other in zip(residuals, offset, strict=True)]) / max(spread, 1e-300)
+        return slope * mean, [one - slope[:, None] * other for one, other in zip(residuals, offset, strict=True)]
+
+    def _error(
+        self, residuals: Sequence[Floats], hidden: Sequence[Floats], whole: Sequence[Floats] | None = None
+    ) -> Floats:
+        """Of every row of residuals, the standard error of their weighted sum over strata.
+
+        Where they are what a surge leaves of the `whole`, they lie about zero in every stratum, and two were fitted.
+        """
         own, between = np.zeros(1), np.zeros(1)
-        for weight, part, least in zip(self.weights, residuals, hidden, strict=True):
-            variance = np.maximum(_variance(part), least)
-            own = own + weight**2 * variance / part.shape[1]
-            between = between + weight * part.mean(axis=1) ** 2
+        for place, (weight, part, least) in enumerate(zip(self.weights, residuals, hidden, strict=True)):
+            variance = _variance(part) if whole is None else _fitted_ratio(self.count) * np.mean(part**2, axis=1)
+            own = own + weight**2 * np.maximum(variance, least) / part.shape[1]
+            between = between + weight * (part.mean(axis=1) ** 2 if whole is None else (whole[place] ** 2).mean(axis=1))
         return np.sqrt(own + between / self.candidates)
 
-    def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], share: Floats) -> list[Floats]:
-        """The variance that strata may hide: half a window, as badly hurt as those of the stratum that is heavier."""
-        found = [np.zeros(len(share)) for _ in missed]
+    def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], open_: Sequence[Floats]) -> list[Floats]:
+        """The variance that strata may hide: half a window, as badly hurt as those of the stratum that is heavier.
+
+        How badly is what is `open_` of them: what nothing else has told.
+        """
+        found = [np.zeros(len(each)) for each in missed]
         shares = [one / np.maximum(other, 1.0) for one, other in zip(missed, sent, strict=True)]
         hurt_from = np.maximum(_HURT_RATIO * np.median(np.concatenate(shares, axis=1), axis=1), _HURT_FRACTION)
         hurt = [each > hurt_from[:, None] for each in shares]
         for place in range(1, len(missed)):
             rare = 0.5 / (missed[place].shape[1] + 1.0)
             for row in np.flatnonzero(hurt[place - 1].any(axis=1) & ~hurt[place].any(axis=1)).tolist():
-                residuals = missed[place - 1][row] - share[row] * sent[place - 1][row]
-                worst = float(residuals[hurt[place - 1][row]].mean())
+                worst = float(open_[place - 1][row][hurt[place - 1][row]].mean())
                 found[place][row] = worst**2 * rare * (1.0 - rare)
         return found
 
@@ -243,6 +280,11 @@ class Sample:
 def _variance(values: Floats) -> Floats:
     """Of every row."""
     return values.var(axis=1, ddof=1) if values.shape[1] > 1 else np.zeros(len(values))
+
+
+def _fitted_ratio(count: int) -> float:
+    """What a variance is more than the mean square that a slope and a mean leave of so many; few tell none."""
+    return count / (count - 2) if count > 2 else math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,7 +374,7 @@ def decide(
     What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those are clear. `look` is how
     a window is simulated, where the trial's replicas are not all there is to it.
     """
-    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
+    strata = trial_strata(trial, probe, seed)
     counts = effort.first_windows(strata)
     for part in _EARLY_LOOKS if in_passing and effort.first_fraction == 1.0 else ():
         few = effort.first_windows(strata, part)
@@ -375,13 +417,13 @@ def decide_beside(
     here: each share is corrected by it, and is as uncertain in proportion. A part of a large pool stands for it at
     both. Where `base` has other windows, or too few, the load is decided by itself, with `effort`.
     """
-    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
+    part, part_rps = _part(trial, rate_rps)
+    strata = trial_strata(part, probe, seed)
     counts, many = scout_windows(strata), base.found
     known = many.sample.first(counts)
     is_alike = known is not None and [one.seed for one in known.each] == strata.first_seeds(counts)
     if not is_alike or many.instability is not None or _names(many) != criteria_names(trial):
         return decide(trial, rate_rps, probe, seed=seed, effort=effort, map=map)
-    part, part_rps = _part(trial, rate_rps)
     found = judge(part, part_rps, sampled(part, part_rps, strata, counts, map=map))
     if found.instability is not None:
         return replace(found, rate_rps=rate_rps)
@@ -390,6 +432,11 @@ def decide_beside(
     judged = tuple(_corrected(*each) for each in zip(found.judged, by_few, many.judged, strict=True))
     is_decided = _are_decided([each.distance for each in judged])
     return replace(found, rate_rps=rate_rps, judged=judged, is_decided=is_decided)
+
+
+def trial_strata(trial: Trial, probe: Probe, seed: int) -> Strata:
+    """The windows of a pool by how heavy they are for it."""
+    return strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s, replicas=trial.replicas)
 
 
 def _names(found: Decision) -> tuple[str, ...]:
@@ -470,6 +517,7 @@ def sampled(
         weights=strata.weights,
         windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),
         candidates=strata.candidates,
+        surges=tuple(part[:, :count] for part, count in zip(strata.surges, counts, strict=False)),
     )
 
 

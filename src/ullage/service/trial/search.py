@@ -33,8 +33,9 @@ from ullage.service.trial.decide import (
     judge,
     sampled,
     scout_windows,
+    trial_strata,
 )
-from ullage.service.trial.strata import strata_of
+from ullage.service.trial.strata import MANY_REPLICAS
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import Probe
 from ullage.simulate.statistics import Interval
@@ -48,20 +49,18 @@ _LEAST_EXCESS = 0.05
 _SCOUTED_EXCESS = 0.15
 # Most mixes meet their SLOs up to about so much of saturation.
 _LIKELY_FRACTION = 0.6
-SUB_POOL = 64
+SUB_POOL = MANY_REPLICAS
 # Up to half as many again the whole pool is simulated.
 MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
 # A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
 _GRAINS = 64
-# So many requests tell two such steps apart, by three standard errors or more; without a purchase fewer will do.
-_GRAIN_REQUESTS, _SHOWN_REQUESTS = 3e6, 1e6
+# Of what is bought every number is judged by so many times the first windows; what is shown needs fewer requests.
+_MANY_FIRST_FRACTION, _SHOWN_REQUESTS = 1.25, 1e6
 # Further down than this below the answer nobody looks for what is undecided.
 _MOST_UNDECIDED = 2
 # Between two numbers so near, in parts of them, a straight line tells one that is shown.
 _LINE_FRACTION = 0.05
-# Of a step of very many, a number that is sure by less than such a part of what the next step costs is the least.
-_ENOUGH_PART = 0.5
 # A window needs so many requests to be judged by; rarer traffic is tried at the rate that has them.
 RARE_REQUESTS = 200.0
 MOST_SPAN_S = 86_400.0
@@ -298,17 +297,16 @@ def least_replicas(
         if alone is not None:
             return alone
         trial, rate_rps = rare_traffic(trial, rate_rps)
-    strata = strata_of(trial.load_at, span_s=trial.span_s, seed=seed, work_s=probe.work_s)
-    # One window of every stratum shows where to look; what is bought is decided by many.
-    scouts = scout_windows(strata)
     likely = likely_replicas(rate_rps, probe.saturation_rps)
     grain = grain_replicas(likely)
     effort = effort if grain == 1 else _coarse(effort, is_bought=is_bought)
     known: dict[int, Decision] = {}
 
     def scouted(replicas: int) -> Decision:
+        # One window of every stratum shows where to look; what is bought is decided by many.
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
-        return judge(pool, load_rps, sampled(pool, load_rps, strata, scouts, map=map))
+        strata = trial_strata(pool, probe, seed)
+        return judge(pool, load_rps, sampled(pool, load_rps, strata, scout_windows(strata), map=map))
 
     def decided(replicas: int, *, in_passing: bool) -> Decision:
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
@@ -331,8 +329,11 @@ def least_replicas(
             lambda at: scouted(-at * grain).excess, near, least=-most - 1, most=-1, close_excess=_SCOUTED_EXCESS
         )
 
-    is_coarse = is_bought and grain > 1
-    ends = _ends(near, is_coarse=is_coarse, is_beside=beside is not None)
+    if is_bought and grain > 1 and beside is None:
+        return _least_of_many(
+            trial, rate_rps, probe, near=-near * grain, grain=grain, seed=seed, effort=effort, map=map
+        )
+    ends = {"line_fraction": _LINE_FRACTION} if beside is not None else {}
 
     def least(look: int) -> int:
         return -grain * last_passing(lambda at_: excess(at(-at_ * grain)), look, least=-most - 1, most=-1, **ends)
@@ -348,8 +349,6 @@ def least_replicas(
         raise _too_many(rate_rps)
     low = _least_undecided(at, known, found, grain) if is_bought else found
     enough, fewer = _around(known, found, grain, excess) if ends else (found, found - grain)
-    if is_coarse and fewer > 0 and fewer not in known:
-        known[fewer] = scouted(fewer)
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
         replicas=found, low_replicas=low, at=at(enough), below=at(fewer) if fewer > 0 else None,
@@ -357,14 +356,42 @@ def least_replicas(
     )  # fmt: skip
 
 
-def _ends(near: int, *, is_coarse: bool, is_beside: bool) -> dict[str, float]:
-    """When a search may end early. A purchase is decided at its own number all the same.
+def _least_of_many(
+    trial: Trial,
+    rate_rps: float,
+    probe: Probe,
+    *,
+    near: int,
+    grain: int,
+    seed: int,
+    effort: Effort,
+    map: Any,  # noqa: A002
+) -> LeastReplicas:
+    """The least of very many replicas, in steps of `grain`, that surely meets every SLO.
 
-    Numbers that are shown, and steps of very many, are told by a straight line; and of those steps one that is sure by
-    less than the next would cost is the least.
+    Every number is judged by as many windows, and none ends early, so that where a search began and how it went leave
+    no trace in what it finds: the number is enough, and the next lower was tried and is not.
     """
-    found = {"line_fraction": _LINE_FRACTION} if is_coarse or is_beside else {}
-    return {**found, "enough_excess": _ENOUGH_PART * STEEPNESS / abs(near)} if is_coarse else found
+    known: dict[int, Decision] = {}
+
+    def at(replicas: int) -> Decision:
+        if replicas not in known:
+            pool, load_rps = tested_pool(trial, rate_rps, replicas)
+            known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
+        return known[replicas]
+
+    most = -(-MOST_REPLICAS // grain)
+    found = -grain * last_passing(
+        lambda place: at(-place * grain).sure_excess, -near // grain, least=-most - 1, most=-1
+    )
+    if found > MOST_REPLICAS:
+        raise _too_many(rate_rps)
+    low = _least_undecided(at, known, found, grain)
+    pool, load_rps = tested_pool(trial, rate_rps, found)
+    return LeastReplicas(
+        replicas=found, low_replicas=low, at=at(found), below=at(found - grain) if found > grain else None,
+        tested_replicas=pool.replicas, tested_rps=load_rps, step_replicas=grain,
+    )  # fmt: skip
 
 
 def _around(known: dict[int, Decision], found: int, grain: int, excess: Callable[[Decision], float]) -> tuple[int, int]:
@@ -401,7 +428,7 @@ def _enough_alone(trial: Trial, probe: Probe, *, seed: int, map: Any) -> LeastRe
 def _coarse(effort: Effort, *, is_bought: bool) -> Effort:
     """The effort that tells steps of very many replicas apart."""
     if is_bought:
-        return replace(effort, most_requests=min(effort.most_requests, _GRAIN_REQUESTS))
+        return replace(effort, most_windows=1, first_fraction=_MANY_FIRST_FRACTION)
     fewer = min(effort.most_requests, _SHOWN_REQUESTS)
     return replace(effort, most_requests=fewer, first_fraction=SCOUT.first_fraction)
 

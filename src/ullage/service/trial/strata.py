@@ -5,16 +5,21 @@ so a handful of windows taken at random decides by luck. How heavy a window's he
 collapse well (AUC 0.93 to 0.98 on the built-in example), and is known from its rates alone, before any request is
 drawn. The candidates are cut into strata by it; every stratum has its weight, the share of candidates in it, and the
 sum over strata is unbiased however many windows each gets.
+
+Of many replicas no window collapses: all of them miss a little, the ordinary ones decide with the heavy ones, and how
+much a window misses follows from its rates nearly alone. So windows are taken about by weight there, and what the rates
+predict of all candidates corrects the luck of the few that are simulated (decide.py).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ullage.service.trial.mix import BurstyWork, LoadAt, MixLoad
 from ullage.simulate.statistics import replication_seeds
@@ -25,15 +30,25 @@ _FEW_CLASSES, _LEAST_CANDIDATES = 8, 256
 # Shares of the candidates, heaviest first, and how many windows of each are simulated before anything is judged.
 SHARES = (1 / 32, 1 / 16, 5 / 32, 1 / 4, 1 / 2)
 FIRST_WINDOWS = (6, 5, 4, 3, 2)
+# From so many replicas on they are many, and these are their first windows.
+MANY_REPLICAS = 64
+MANY_FIRST_WINDOWS = (2, 2, 3, 5, 8)
+# A window's first eighth fills the engines, and is not counted.
+WARMUP_FRACTION = 0.125
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strata:
-    """Seeds of windows by stratum, heaviest stratum first, in an order that chance gave; weights sum to 1."""
+    """Seeds of windows by stratum, heaviest stratum first, in an order that chance gave; weights sum to 1.
+
+    `surges` are of every stratum how much its windows' rates hurt (mix.py), less the mean of all candidates: rows by
+    steepness, a column for each seed; none where the rates predict little.
+    """
 
     weights: tuple[float, ...]
     seeds: tuple[tuple[int, ...], ...]
     first_windows: tuple[int, ...]
+    surges: tuple[NDArray[np.float64], ...] = field(default=(), compare=False)
 
     @property
     def candidates(self) -> int:
@@ -44,12 +59,13 @@ class Strata:
         return [seed for part, count in zip(self.seeds, counts, strict=True) for seed in part[:count]]
 
 
-def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float]) -> Strata:
+def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float], replicas: int = 1) -> Strata:
     """The strata of a mix; a load without bursts has one, because all of its windows are alike."""
     if not isinstance(load_at, MixLoad) or not load_at.has_bursts:
         seeds = replication_seeds(seed, CANDIDATES)
         return Strata(weights=(1.0,), seeds=(seeds,), first_windows=(sum(FIRST_WINDOWS),))
-    return _strata(load_at.work(work_s), span_s, seed)
+    found = _many if replicas >= MANY_REPLICAS else _strata
+    return found(load_at.work(work_s), span_s, seed)
 
 
 @functools.lru_cache(maxsize=32)
@@ -66,6 +82,18 @@ def _strata(work: BurstyWork, span_s: float, seed: int) -> Strata:
         seeds=tuple(tuple(seeds[place] for place in part.tolist()) for part in parts),
         first_windows=FIRST_WINDOWS,
     )
+
+
+@functools.lru_cache(maxsize=32)
+def _many(work: BurstyWork, span_s: float, seed: int) -> Strata:
+    """The same windows for a pool of many replicas, with what their rates predict."""
+    found = _strata(work, span_s, seed)
+    seeds = replication_seeds(seed, found.candidates)
+    surges = work.surges(span_s=span_s, from_s=WARMUP_FRACTION * span_s, seeds=seeds)
+    surges -= surges.mean(axis=1, keepdims=True)
+    places = {each: place for place, each in enumerate(seeds)}
+    by_stratum = tuple(surges[:, [places[each] for each in part]] for part in found.seeds)
+    return replace(found, first_windows=MANY_FIRST_WINDOWS, surges=by_stratum)
 
 
 def allocated(strata: Strata, spreads: Sequence[float], counts: Sequence[int], more: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from ullage.memory.settings import PREFIX_ROUTERS
 from ullage.service.replica import Replica
 from ullage.service.trial.mix import LoadAt, MixLoad, called
 from ullage.service.trial.shared_runs import shared_run
+from ullage.service.trial.strata import WARMUP_FRACTION
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import DEFAULT_ROUTER, Fleet
 from ullage.simulate.load import Load, LoadClass, OpenLoop
@@ -27,10 +28,8 @@ from ullage.simulate.simulation import simulate
 from ullage.workload.classes import RequestClass
 
 NOMINAL, CONSERVATIVE = "nominal", "conservative"
-# A window holds the longest burst that is not yet the season (workload/synthetic/modulation.py), and its first eighth
-# fills the engines.
+# A window holds the longest burst that is not yet the season (workload/synthetic/modulation.py).
 WINDOW_S = 1024.0
-WARMUP_FRACTION = 0.125
 
 
 def play(  # noqa: PLR0913 - the options of the simulator, passed on by name
