@@ -127,8 +127,15 @@ def test_the_next_step_is_the_load_test_that_buys_back_the_margin_for_step_times
     assert step.cost_usd is not None
     assert number(step.saves_replicas) == margin > whole / 2
     bill = bill_of(plan)
-    steady_usd = sum(bill.cents_of(each) for each in ("compute_usage", "compute_reservation", "failed_work")) / 100
-    assert number(step.saves_usd) == pytest.approx(steady_usd * margin / pool.steady_fleet.replicas)
+    # By hand: machines of eight hold four replicas of two devices in one zone, and only whole ones stop being paid for.
+    zones = [row.replicas for row in pool.reserves.placement.rows]
+    machines = sum(math.ceil(each / 4) for each in zones)
+    assert machines == pool.packing.chosen.nodes
+    left = sum(zones) - int(margin)
+    kept = sum(math.ceil((left // len(zones) + (at < left % len(zones))) / 4) for at in range(len(zones)))
+    lines = ("compute_usage", "compute_reservation", "idle_hours", "failed_work", "idle_reserve", "stranded_devices")
+    machine_usd = sum(bill.cents_of(each) for each in lines) / 100 / machines
+    assert number(step.saves_usd) == pytest.approx((machines - kept) * machine_usd)
     (quote,) = bill.quotes.devices[pool.spec.name]  # type: ignore[misc]
     assert number(step.cost_usd) == pytest.approx(number(LOAD_TEST) / 3600 * 2 * quote.usd_per_hour)
 

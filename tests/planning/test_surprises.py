@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from support.planned import planned
+from support.planned import SMALL, planned
 from ullage.cost.bill import Bill, monthly_bill
 from ullage.cost.quotes import PriceChoice, quotes_of
-from ullage.evidence import number
+from ullage.evidence import Figure, assumptions_of, number
 from ullage.fleet.packing import NodeShape, PackedShape
 from ullage.planning.answer.answer import answer
 from ullage.planning.answer.surprises import MOST_UNSAID_FRACTION, Surprise, surprises
 from ullage.planning.document import Plan
 from ullage.report.plan.screen import Screen
+from ullage.workload.synthetic.builtin import builtin
 
 
 def bill_of(plan: Plan) -> Bill:
@@ -40,6 +43,36 @@ def test_default_lengths_are_said_with_their_part_of_the_bill() -> None:
     assert number(found["default lengths"].moves) == pytest.approx(1.0, abs=1e-6), "both classes have default lengths"
     text = "\n".join(each.plain for each in Screen(answer=answer(plan)).lines())
     assert "bill +100 %: lengths of chat" in text
+
+
+@pytest.mark.slow
+def test_a_week_that_was_chosen_by_longest_context_is_said_with_the_key_that_states_it() -> None:
+    """Chat by its name has its own week; a class of another name borrows one, and a stated peak hour ends that."""
+    assert "default peak hour" not in named(answer(planned()).surprises)
+    other = json.dumps(SMALL).replace('"chat"', '"support"')
+    found = named(answer(planned(other)).surprises)["default peak hour"]
+    assert "peak_hour and weekly_growth" in found.sentence
+    # The one class causes the whole bill: the other week moves it by the ratio of the two peaks.
+    plan = planned(other)
+    (peak,) = (number(each) for each in plan.assumptions if each.name == "support.peak_hour_ratio")
+    (high,) = (max(each.season) * 168 / sum(each.season) for each in builtin().classes if each.name == "coding")
+    assert number(found.moves) == pytest.approx(high / peak - 1.0, rel=0.01)
+    stated = other.replace('"support"', '"support", "peak_hour": 1.43', 1)
+    assert "default peak hour" not in named(answer(planned(stated)).surprises)
+
+
+def test_a_risk_study_around_a_plan_does_not_change_what_the_plan_rests_on() -> None:
+    """`check` and `plan --quick` look at a plan without a study, the screen at one with it: they count alike."""
+    plan = planned()
+    drift = replace(plan.assumptions[0], name="study.drift")
+    studied = plan.followed_by(
+        uncertainty=SimpleNamespace(
+            figures={"study.x": Figure(name="study.x", value=1, unit="", formula="drift", inputs=(drift,))}, notes=()
+        )
+    )
+    assert "study.drift" in {each.name for figure in studied.figures for each in assumptions_of([figure])}
+    assert studied.assumptions == plan.assumptions
+    assert answer(studied).assumption_count == len(plan.assumptions)
 
 
 def test_a_stated_seller_is_no_surprise_and_an_unstated_one_is() -> None:

@@ -37,13 +37,15 @@ class Stage:
     """One stage of the chain, and its answer, or the statement that it had nothing to work from.
 
     `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
-    under the stage's own keys; among several pools a figure's name begins with its pool's.
+    under the stage's own keys; among several pools a figure's name begins with its pool's. One that
+    `is_around` the plan looks at what was planned, and nothing of the plan rests on it.
     """
 
     name: str
     answer: StageAnswer | NotGiven
     figures: Mapping[str, Figure]
     pool: str = ""
+    is_around: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -89,8 +91,12 @@ class Plan:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Everything the plan rests on: the inputs it was given, and every default and fact behind a figure."""
-        return assumptions_of([*self.spec.inputs, *self.figures])
+        """Everything the plan rests on: the inputs it was given, and every default and fact behind a figure.
+
+        They are the same with a risk study around the plan and without one, so that every verb counts alike.
+        """
+        own = (figure for stage in self.stages if not stage.is_around for figure in stage.figures.values())
+        return assumptions_of([*self.spec.inputs, *own])
 
     @property
     def stale(self) -> tuple[Assumption, ...]:
@@ -98,7 +104,8 @@ class Plan:
 
     def followed_by(self, **answers: StageAnswer | NotGiven) -> Plan:
         """The plan with the answers of stages that work around it, such as uncertainty."""
-        return replace(self, stages=self.stages + service_stages(**answers))
+        around = tuple(replace(each, is_around=True) for each in service_stages(**answers))
+        return replace(self, stages=self.stages + around)
 
     def find(self, name: str) -> Figure | Assumption:
         """The printed number of this name; an unknown name is answered with the nearest."""

@@ -12,6 +12,7 @@ JSON summary encodes them, both in this order; neither computes anything.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
@@ -19,6 +20,7 @@ from ullage.cost.bill import Bill
 from ullage.cost.units import class_cents, class_groups
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
+from ullage.fleet.packing import Lot, pack_on
 from ullage.fleet.utilisation_cap import STATES
 from ullage.planning.answer.basis import InputBasis, input_bases, unowned_drivers
 from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps, traffic_steps
@@ -385,8 +387,44 @@ def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
         what=f"load-test one replica{which}, {hours:g} h on {counted}",
         cost_usd=cost,
         saves_replicas=_evidence(pool).amount,
-        saves_usd=_evidence(pool).usd,
+        saves_usd=_machines_saved_usd(found, pool),
     )
+
+
+def _machines_saved_usd(pool: PoolPlan, said: PoolAnswer) -> Figure | None:
+    """What the machines cost that would be empty without the replicas for untested step times.
+
+    Whole machines are paid for: a replica less on a machine that stays saves nothing.
+    """
+    if said.usd is None:
+        return None
+    saved, nodes = _evidence(said).amount, said.machines.nodes
+    freed = max(0, pool.packing.chosen.nodes - _nodes_without(pool, int(number(saved))))
+    return Figure(
+        name="next.saves_usd",
+        value=number(said.usd) * freed / number(nodes),
+        unit="USD",
+        formula=f"cost of the devices x {freed} machines that hold no replica without these / machines",
+        inputs=(said.usd, saved, nodes),
+    )
+
+
+def _nodes_without(pool: PoolPlan, fewer: int) -> int:
+    """Machines for so many replicas fewer, each taken from the zone that has most.
+
+    Where a reserve covers the loss of a node, enough replicas for the load must be left without the fullest machine.
+    """
+    left = {row.zone: row.replicas for row in pool.reserves.placement.rows}
+    for _ in range(fewer):
+        left[max(left, key=lambda zone: left[zone])] -= 1
+    sharding = pool.memory.runtime.sharding
+    lots = [Lot(pool=pool.spec.name, zone=zone, replicas=count, sharding=sharding) for zone, count in left.items()]
+    nodes, replicas = pack_on(lots, pool.packing.chosen.shape).nodes, sum(left.values())
+    needed = pool.steady_fleet.replicas - fewer
+    if pool.reserves.bought["failure"]:
+        while nodes < pool.packing.chosen.nodes and replicas - math.ceil(replicas / nodes) < needed:
+            nodes += 1
+    return nodes
 
 
 def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: datetime.date) -> Iterator[DeviceOrder]:

@@ -34,7 +34,7 @@ class Machines:
 
 @dataclass(frozen=True, kw_only=True)
 class NextStep:
-    """The next thing to do, its cost, and what it would save at most in replicas and in USD a month."""
+    """The next thing to do, its cost, and what it would save at most: replicas, and USD a month of whole machines."""
 
     what: str
     cost_usd: Figure | None = None

@@ -19,6 +19,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.book import PriceBook, is_own_price
 from ullage.prices.offers import Offer, offers
+from ullage.workload.synthetic.builtin import builtin
 
 MOST_UNSAID_FRACTION = 0.1
 """A tenth of a bill is more than most budgets leave open; below it a note is enough."""
@@ -43,6 +44,7 @@ def surprises(plan: Plan, bill: Bill | None) -> tuple[Surprise, ...]:
         return ()
     found = [
         *_default_lengths(plan, bill),
+        *_default_peaks(plan, bill),
         *(one for pool in plan.pools for one in _of_pool(plan, pool, bill)),
     ]
     large = [each for each in found if abs(number(each.moves)) > MOST_UNSAID_FRACTION]
@@ -221,6 +223,33 @@ def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
             ),
         ),
     )
+
+
+def _default_peaks(plan: Plan, bill: Bill) -> Iterator[Surprise]:
+    """Classes whose week is that of a built-in class, chosen by longest context alone: a sign of its kind, no more."""
+    peaks = {each.name: max(each.season) * len(each.season) / sum(each.season) for each in builtin().classes}
+    assumed = {each.name: each for each in plan.assumptions if each.evidence is Evidence.ASSUMED}
+    cents = class_cents(bill.use, bill.lines)
+    for name in (each.request_class.name for each in plan.spec.demands):
+        peak = assumed.get(f"{name}.peak_hour_ratio")
+        if peak is None or name in peaks:
+            continue
+        taken = min(peaks, key=lambda kind: abs(peaks[kind] - number(peak)))
+        other = max(peaks, key=lambda kind: abs(peaks[kind] - number(peak)))
+        yield Surprise(
+            name="default peak hour",
+            sentence=f"no peak hour of {name} is stated: week and growth are those of {taken}, the built-in class of "
+            f"the nearest longest context (busiest hour {number(peak):.3g} times the mean; {other} has "
+            f"{peaks[other]:.3g}). State peak_hour and weekly_growth",
+            moves=Figure(
+                name=f"surprise.{name}_peak_hour_fraction",
+                value=cents.get(name, 0) / bill.total_cents * (peaks[other] / number(peak) - 1.0),
+                unit="fraction",
+                formula=f"part of the bill that {name} causes x (peak hour of {other} / peak hour taken - 1): the most "
+                "that the other week moves",
+                inputs=(peak, *_total(bill)),
+            ),
+        )
 
 
 def _seed(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:

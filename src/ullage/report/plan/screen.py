@@ -175,7 +175,12 @@ def _next(found: Answer) -> str:
     if step.saves_replicas is None:
         return f"{step.what}{cost}"
     saved = counted(int(number(step.saves_replicas)), "replica")
-    usd = "" if step.saves_usd is None else f", {show_usd(number(step.saves_usd))} USD a month"
+    if step.saves_usd is None:
+        usd = ""
+    elif number(step.saves_usd):
+        usd = f", {show_usd(number(step.saves_usd))} USD a month"
+    else:
+        usd = ", but no whole machine: the bill stays"
     return f"{step.what}{cost}. Saves up to {saved}{usd}"
 
 
