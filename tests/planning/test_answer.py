@@ -132,7 +132,9 @@ def test_the_next_step_is_the_load_test_that_buys_back_the_margin_for_step_times
     machines = sum(math.ceil(each / 4) for each in zones)
     assert machines == pool.packing.chosen.nodes
     left = sum(zones) - int(margin)
-    kept = sum(math.ceil((left // len(zones) + (at < left % len(zones))) / 4) for at in range(len(zones)))
+    # Zones may be uneven where that takes fewer machines, and the fullest machine may be lost: 26 on seven leave 22.
+    kept = math.ceil(left / 4)
+    assert left - math.ceil(left / kept) >= pool.steady_fleet.replicas - margin
     lines = ("compute_usage", "compute_reservation", "idle_hours", "failed_work", "idle_reserve", "stranded_devices")
     machine_usd = sum(bill.cents_of(each) for each in lines) / 100 / machines
     assert number(step.saves_usd) == pytest.approx((machines - kept) * machine_usd)

@@ -20,7 +20,8 @@ from ullage.cost.bill import Bill
 from ullage.cost.units import class_cents, class_groups
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
 from ullage.fleet.losses import LossVerdict
-from ullage.fleet.packing import Lot, pack_on
+from ullage.fleet.packing import pack_placed
+from ullage.fleet.sites import Placement, place
 from ullage.fleet.utilisation_cap import STATES
 from ullage.planning.answer.basis import InputBasis, input_bases, unowned_drivers
 from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps, traffic_steps
@@ -410,16 +411,20 @@ def _machines_saved_usd(pool: PoolPlan, said: PoolAnswer) -> Figure | None:
 
 
 def _nodes_without(pool: PoolPlan, fewer: int) -> int:
-    """Machines for so many replicas fewer, each taken from the zone that has most.
+    """Machines for so many replicas fewer, placed as the plan places its own.
 
     Where a reserve covers the loss of a node, enough replicas for the load must be left without the fullest machine.
     """
-    left = {row.zone: row.replicas for row in pool.reserves.placement.rows}
-    for _ in range(fewer):
-        left[max(left, key=lambda zone: left[zone])] -= 1
-    sharding = pool.memory.runtime.sharding
-    lots = [Lot(pool=pool.spec.name, zone=zone, replicas=count, sharding=sharding) for zone, count in left.items()]
-    nodes, replicas = pack_on(lots, pool.packing.chosen.shape).nodes, sum(left.values())
+    now = pool.reserves.placement
+    left = place(
+        now.replicas - fewer,
+        now.sites.without_quotas(),
+        devices=now.devices_per_replica,
+        node_replicas=now.node_replicas,
+    )
+    assert isinstance(left, Placement), "replicas without quotas can be placed"
+    sharding, shape = pool.memory.runtime.sharding, pool.packing.chosen.shape
+    nodes, replicas = pack_placed(left, sharding, [shape], pool=pool.spec.name).chosen.nodes, left.replicas
     needed = pool.steady_fleet.replicas - fewer
     if pool.reserves.bought["failure"]:
         while nodes < pool.packing.chosen.nodes and replicas - math.ceil(replicas / nodes) < needed:
