@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Evidence
 from ullage.facts.catalogue import Catalogue
@@ -55,6 +56,7 @@ from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
 from ullage.planning.sides import prefill_side
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
+from ullage.prices.book import PriceBook
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.scaling.settings import ScalingSettings
@@ -128,11 +130,12 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     for name in buying.spot_classes:
         if name not in names:
             raise unknown_name(field="prices.spot_classes", name=name, known=names)
+    pools = _pools(file, loaded, provenance)
     return PlanSpec(
         name=file.service,
         traffic=loaded.traffic,
         demands=_by_name(_demand(each, file, loaded, provenance) for each in file.workload.classes),
-        pools=_pools(file, loaded, provenance),
+        pools=pools,
         policy=_policy(file, provenance),
         admission=admission_of(
             file.admission, {each.name: each.deadline for each in file.workload.classes}, provenance
@@ -156,7 +159,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
         ),
         scaling=scaling,
         prices=book,
-        buying=buying,
+        buying=_from_machines(pools, book, buying),
         cost=cost_policy(file.cost, provenance),
         tasks=tasks_of(file.cost, tuple(names), provenance),
         bought=bought_of(file.cost, cost_policy(file.cost, provenance), provenance),
@@ -416,6 +419,17 @@ def _sides(
         ),
         replace(pool, name=side_name(pool.name, Side.DECODE), choices=choices, phase=phase),
     )
+
+
+def _from_machines(pools: Sequence[PoolSpec], book: PriceBook, buying: PriceChoice) -> PriceChoice:
+    """Where the file names every machine and no provider, devices are bought from those who sell these machines."""
+    if buying.providers or any(pool.instance is None for pool in pools):
+        return buying
+    sellers = {chosen_shape(shapes_of(pool.device), pool.instance).provider for pool in pools}
+    is_priced = all(
+        any(price.provider in sellers for price in book.devices.get(pool.device.name, ())) for pool in pools
+    )
+    return replace(buying, providers=tuple(sorted(sellers))) if is_priced else buying
 
 
 def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> PoolSpec:

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ullage.cost.quotes import device_quotes
-from ullage.cost.service_use import PoolUse
 from ullage.errors import Rejection
 from ullage.evidence import Figure, number
 from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.budget import MemoryBudget
+from ullage.planning.device_hours import device_hours
 from ullage.planning.machines import on_machines
 from ullage.planning.planned_for import planned_for, pool_memory, pool_steps
 from ullage.planning.sides import pool_asked, pool_classes
@@ -156,7 +155,7 @@ def _pool(
     if isinstance(placed, Rejection):
         return placed
     reserves, packing = placed
-    usd = _device_usd(pool, spec, memory, steady)
+    usd = _device_usd(pool, spec, memory)
     devices, wide = packing.chosen.devices, size.replicas
     return PoolEstimate(
         pool=pool.name,
@@ -239,19 +238,9 @@ def _steady(pool: PoolSpec, bases: Bases, size: QuickSize, demand: Demand) -> St
     )
 
 
-def _device_usd(pool: PoolSpec, spec: PlanSpec, memory: MemoryBudget, steady: SteadyFleet) -> float | None:
+def _device_usd(pool: PoolSpec, spec: PlanSpec, memory: MemoryBudget) -> float | None:
     """A device for a month, at the mix of purchases that the plan has; None without a price."""
-    if spec.prices is None:
-        return None
-    use = PoolUse(
-        name=pool.name,
-        model=pool.model.name,
-        device=pool.device.name,
-        replica_devices=memory.runtime.sharding.devices,
-        steady_replicas=steady.replicas,
-        basis=(steady.figures["fleet.replicas"],),
-    )
-    quotes = device_quotes(spec.prices, use, spec.buying)
+    quotes = device_hours(spec, pool, replica_devices=memory.runtime.sharding.devices)
     if isinstance(quotes, MissingPrice):
         return None
     return spec.cost.period_hours * sum(each.share_fraction * each.usd_per_hour for each in quotes)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ullage.errors import Rejection
-from ullage.fleet.packing import NodeShape, Packing, chosen_shape, pack_placed, shapes_of
+from ullage.fleet.packing import NodeShape, Packing, chosen_shape, pack_placed
 from ullage.fleet.reserves import Reserves, named_reserves
 from ullage.fleet.sites import Sites
 from ullage.fleet.steady import SteadyFleet
 from ullage.memory.sharding import Sharding
+from ullage.planning.device_hours import sold_shapes
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.startup.ready import TimeToReady
 from ullage.workload.demand.demand import Demand
@@ -32,10 +33,10 @@ def on_machines(
     seed: int,
 ) -> tuple[Reserves, Packing] | Rejection:
     """The reserves of this fleet and the nodes of all of it; the first refusal where no machine will do."""
-    shapes = shapes_of(pool.device)
+    shapes = sold_shapes(spec, pool, replica_devices=sharding.devices)
     refused: Rejection | None = None
     found: list[tuple[Reserves, Packing]] = []
-    for shape in _machines(pool, spec, shapes, least_devices=min(sharding.tp, max(each.devices for each in shapes))):
+    for shape in _machines(pool, shapes, least_devices=min(sharding.tp, max(each.devices for each in shapes))):
         reserves = named_reserves(
             steady,
             ready,
@@ -59,10 +60,9 @@ def on_machines(
     return min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
 
 
-def _machines(pool: PoolSpec, spec: PlanSpec, shapes: Sequence[NodeShape], *, least_devices: int) -> list[NodeShape]:
-    """The stated machine, or one of each size that holds a stage, from the provider whose prices the plan has."""
+def _machines(pool: PoolSpec, shapes: Sequence[NodeShape], *, least_devices: int) -> list[NodeShape]:
+    """The stated machine, or one of each size that holds a stage."""
     if pool.instance is not None:
         return [chosen_shape(shapes, pool.instance)]
-    sold = [each for each in shapes if each.provider in spec.buying.providers] or list(shapes)
-    fitting = [each for each in sold if each.devices >= least_devices] or sold
+    fitting = [each for each in shapes if each.devices >= least_devices] or list(shapes)
     return list({each.devices: each for each in reversed(fitting)}.values())

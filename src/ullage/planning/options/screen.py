@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ullage.cost.quotes import DeviceQuote, device_quotes
-from ullage.cost.service_use import PoolUse
+from ullage.cost.quotes import DeviceQuote
 from ullage.errors import InputError, Rejection, Remedy
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.fleet.risk.need import PlannedNeed
 from ullage.fleet.risk.planning_point import PlanningPoint
 from ullage.memory.budget import MemoryBudget, memory_budget
+from ullage.planning.device_hours import device_hours
 from ullage.planning.options.bounds import IdleMiss, busy_bound_s, idle_misses
 from ullage.planning.options.candidates import Candidate
 from ullage.planning.spec import PlanSpec
@@ -130,7 +130,7 @@ def fit_of(candidate: Candidate, asked: OptionRequest) -> Fit | Rejection:
         need=planned.need,
         replica=replica,
         mix=mix,
-        quotes=_quotes(candidate, asked.spec, replica.devices),
+        quotes=device_hours(asked.spec, candidate.pool, replica_devices=replica.devices),
         fewest_replicas=max(1, math.ceil(rate_rps * busy_bound_s(replica, load) * (1.0 - 1e-6))),
     )
 
@@ -156,22 +156,6 @@ def _step(candidate: Candidate, memory: MemoryBudget) -> StepModel | Rejection:
         return pool_step(memory, replace(tested, calibrations=own))
     except InputError as error:
         return refused_candidate("step model", error, candidate)
-
-
-def _quotes(candidate: Candidate, spec: PlanSpec, devices: int) -> tuple[DeviceQuote, ...] | MissingPrice:
-    if spec.prices is None:
-        return MissingPrice(
-            what=f"a device-hour of {candidate.pool.device.name}", why="the plan has no prices", fix="Give prices."
-        )
-    use = PoolUse(
-        name=candidate.name,
-        model=candidate.pool.model.name,
-        device=candidate.pool.device.name,
-        replica_devices=devices,
-        steady_replicas=0,
-        basis=(),
-    )
-    return device_quotes(spec.prices, use, spec.buying)
 
 
 def _idle_refusal(miss: IdleMiss, inputs: tuple[Figure | Assumption, ...]) -> Rejection:
