@@ -43,6 +43,13 @@ def test_a_named_machine_is_bought_from_who_sells_it_though_others_are_cheaper()
     assert {each.provider for each in quotes} == {"aws"}
 
 
+def test_a_named_machine_is_bought_at_the_user_s_own_price() -> None:
+    spec = _spec({"own": OWN["own"]}, instance="p5.48xlarge")
+    quotes = device_hours(spec, spec.pool, replica_devices=1)
+    assert not isinstance(quotes, MissingPrice)
+    assert [(each.provider, each.usd_per_hour) for each in quotes] == [("me", 3.0)]
+
+
 def test_a_provider_without_a_price_in_the_region_still_has_its_own_machines() -> None:
     spec = _spec({"provider": "azure", "region": "us-east-1"})
     assert isinstance(device_hours(spec, spec.pool, replica_devices=1), MissingPrice)

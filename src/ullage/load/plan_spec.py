@@ -6,6 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from ullage.cost.quotes import PriceChoice
 from ullage.errors import InputError, unknown_name
@@ -56,7 +57,7 @@ from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
 from ullage.planning.sides import prefill_side
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
-from ullage.prices.book import PriceBook
+from ullage.prices.book import PriceBook, is_own_price
 from ullage.prices.packaged import book_of, packaged_book
 from ullage.prices.price_list import PriceList
 from ullage.scaling.settings import ScalingSettings
@@ -422,14 +423,17 @@ def _sides(
 
 
 def _from_machines(pools: Sequence[PoolSpec], book: PriceBook, buying: PriceChoice) -> PriceChoice:
-    """Where the file names every machine and no provider, devices are bought from those who sell these machines."""
+    """Where the file names every machine and no provider, devices are bought from those who sell these machines.
+
+    A device that the user has a price for is bought at that price, whoever sells the machine.
+    """
     if buying.providers or any(pool.instance is None for pool in pools):
         return buying
     sellers = {chosen_shape(shapes_of(pool.device), pool.instance).provider for pool in pools}
-    is_priced = all(
-        any(price.provider in sellers for price in book.devices.get(pool.device.name, ())) for pool in pools
-    )
-    return replace(buying, providers=tuple(sorted(sellers))) if is_priced else buying
+    offered = [book.devices.get(pool.device.name, ()) for pool in pools]
+    is_priced = all(any(price.provider in sellers for price in prices) for prices in offered)
+    is_own = any(map(is_own_price, chain(*offered))) or any(map(is_own_price, book.owned))
+    return replace(buying, providers=tuple(sorted(sellers))) if is_priced and not is_own else buying
 
 
 def _pool(file: PlanFile, pool: PoolSection, loaded: LoadedPool, shared: Loaded, provenance: Provenance) -> PoolSpec:
