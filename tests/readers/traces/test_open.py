@@ -29,6 +29,13 @@ def opened(*patterns: Path | str, mapping: dict[str, str] | None = None) -> Trac
     return trace
 
 
+@pytest.mark.parametrize("header", [",timestamp,prompt_tokens,output_tokens", "id,timestamp,prompt_tokens,Id"])
+def test_an_unnamed_column_and_a_name_twice_are_read(header: str, tmp_path: Path) -> None:
+    file = tmp_path / "frame.csv"
+    file.write_text(f"{header}\n0,2026-01-01T00:00:00,7,8\n1,2026-01-01T00:00:01,7,8\n")
+    assert opened(file).relation.aggregate("sum(prompt_tokens)").fetchall() == [(14,)]
+
+
 def test_a_glob_names_files(tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         AZURE.write(tmp_path, name=name)

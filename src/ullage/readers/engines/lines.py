@@ -8,6 +8,7 @@ last line of a rank counts, except where a rule says that lines add up (two cach
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -145,6 +146,13 @@ class _Starts:
                 continue  # TensorRT-LLM's AutoDeploy allocates the pool itself, and the executor prints 0.00 GiB of it
             before = start.readings.get((quantity, rank))
             total = value if before is None else _with_earlier(quantity, value, before, adds=adds)
+            if not math.isfinite(total):
+                raise InputError(
+                    field=f"{self.file}:{number}",
+                    value=total,
+                    problem=f"states a {quantity} that no engine has",
+                    fix="The line may be damaged: take the log again, or remove the line.",
+                )
             start.readings[quantity, rank] = reading(quantity, total, rank, self._source(number, rank))
 
     def reported(self) -> EngineMemory:

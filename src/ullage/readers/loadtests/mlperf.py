@@ -255,6 +255,8 @@ def _logged(content: Content) -> dict[str, Any]:
             record = json.loads(line.removeprefix(_MARK))
         except ValueError:
             raise _cut(content, f"line {index + 1} is not whole") from None
+        if not isinstance(record, dict):
+            raise _cut(content, f"line {index + 1} has no key and value")
         found[str(record.get("key"))] = record.get("value")
     return found
 

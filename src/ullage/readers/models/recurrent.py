@@ -111,7 +111,7 @@ def _head_channels(text: TextConfig, heads: int) -> int:
     elif (found := text.size_or("mamba_head_dim", "mamba_d_head", "mamba_headdim")) is not None:
         return found
     inner = _inner(text)
-    if inner % heads:
+    if inner < heads or inner % heads:
         raise keys.wrong(name or "mamba_expand", f"leaves no whole head: {inner} by {heads} heads", "State it.")
     return inner // heads
 

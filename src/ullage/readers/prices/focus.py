@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -119,6 +120,8 @@ def _keep(
     hourly = sum(paid.costs) / sum(paid.hours)
     if hourly <= 0:
         return into.drop("paid back as much as was charged")
+    if not math.isfinite(hourly):
+        return into.drop("hours too few to divide by")
     return into.keep(
         DevicePrice(
             provider=provider,

@@ -31,6 +31,8 @@ MAX_LINE_BYTES = 32 << 20
 _LOG_LINE = re.compile(r'(?:HTTP/[\d.]+|- - -|[\]] "[^"]*)" \d{1,3}\b')
 _TIME_OF_DAY = re.compile(r"\d{2}:\d{2}:\d{2}")
 _SKIPPED_NAMES = ("_", ".")
+# A request log has some dozens; a first line of more is data that lost its lines.
+_MOST_COLUMNS = 2_000
 
 
 class Layout(enum.Enum):
@@ -173,7 +175,15 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
     if first[:1] not in ("{", "["):
         delimiter = max(",;\t|", key=first.count)
-        names = next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter))
+        names = _distinct(next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter), []))
+        if not 0 < len(names) <= _MOST_COLUMNS:
+            many = f"has {len(names):,} columns in its first line"
+            raise InputError(
+                field="trace",
+                value=path,
+                problem=many if names else "is empty, or cut in its first line",
+                fix=f"Give a table of 1 to {_MOST_COLUMNS:,} columns, named in its first line.",
+            )
         return Glimpse(
             path=path,
             layout=Layout.CSV,
@@ -188,6 +198,21 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         return Glimpse(path=path, layout=Layout.JSON_LINES, compression=compression, fields=tuple(fields))
     structure = _document_structure(connection, path, compression)
     return Glimpse(path=path, layout=Layout.JSON_DOCUMENT, compression=compression, fields=tuple(_key_paths(structure)))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names by which columns can be told apart: data frames leave their index unnamed, and joins repeat a name.
+
+    >>> _distinct(["", "model", "Model", ""])
+    ['column 1', 'model', 'Model (column 3)', 'column 4']
+    """
+    found: list[str] = []
+    known: set[str] = set()
+    for place, name in enumerate(names, 1):
+        is_new = bool(name) and name.lower() not in known
+        found.append(name if is_new else f"{name} (column {place})" if name else f"column {place}")
+        known.add(found[-1].lower())
+    return found
 
 
 def _is_log_line(line: str) -> bool:

@@ -123,8 +123,8 @@ def open_points(
             problem=f"cannot be read ({detail})",
             fix="It may be cut; export it again.",
         ) from None
-    rows = _counted_rows(connection, files)
     _refuse_other_clocks(connection, files)
+    rows = _counted_rows(connection, files)
     width_s = _width_s(connection, files)
     if measure:
         connection.execute(f"UPDATE ullage_points SET measure = '{measure}' WHERE role = 'requests'")
@@ -145,7 +145,11 @@ def open_points(
 
 def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RowCounts:
     """Every point is kept or counted; those that cannot be used are taken out."""
-    usable = "at_s IS NOT NULL AND value IS NOT NULL AND NOT isnan(value) AND NOT isinf(value) AND value >= 0"
+    # A time outside the century is no time: one of them would stretch the others over decades of empty windows.
+    usable = (
+        f"at_s BETWEEN {EARLIEST_EPOCH_S} AND {LATEST_EPOCH_S} AND "
+        "value IS NOT NULL AND NOT isnan(value) AND NOT isinf(value) AND value >= 0"
+    )
     read, kept = _one(
         connection,
         f"SELECT count(*), count(*) FILTER ({usable}) FROM ullage_points WHERE role = 'requests'",
@@ -162,13 +166,13 @@ def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> R
             problem="has times and numbers, but no count or rate of requests that can be used",
             fix="Export the number of requests, or name its column, for example --column rate_rps=COLUMN.",
         )
-    connection.execute(f"DELETE FROM ullage_points WHERE NOT ({usable})")
+    connection.execute(f"DELETE FROM ullage_points WHERE ({usable}) IS NOT TRUE")
     return RowCounts(read_rows=kept + sum(each.rows for each in dropped), kept_rows=kept, dropped=tuple(dropped))
 
 
 def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> None:
-    (middle,) = _one(connection, "SELECT median(at_s) FROM ullage_points")
-    if EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S:
+    (middle,) = _one(connection, "SELECT median(at_s) FROM ullage_points WHERE isfinite(at_s)")
+    if middle is None or EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S:
         return
     raise InputError(
         field=f"{files[0].name}: time",
