@@ -11,9 +11,10 @@ from ullage.errors import InputError
 from ullage.report.encode import schema_name, to_json
 from ullage.service.calibration.calibration import Calibration, Measurement
 from ullage.service.calibration.document import SCHEMA, factors_of, spread_of
+from ullage.service.calibration.fitted import waiting_clients
 from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
 from ullage.service.calibration.replay import EngineLimits
-from ullage.service.loadtests.anomalies import decode_time_disagrees
+from ullage.service.loadtests.anomalies import decode_time_disagrees, examined
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
@@ -109,6 +110,32 @@ def test_an_open_loop_gets_arrivals_of_its_rate(even: bool, spread: float) -> No
 def test_an_open_loop_whose_cap_binds_is_a_closed_one(achieved_rps: float, clients: int | None) -> None:
     load = OfferedLoad(loop=Loop.OPEN, offered_rps=20.0, concurrency_cap_count=8)
     assert repeated(replace(POINT, load=load, achieved_rps=achieved_rps)).trial.clients == clients
+
+
+WAITING = replace(
+    POINT,
+    load=OfferedLoad(loop=Loop.OPEN, offered_rps=40.0),
+    completed_count=4000,
+    duration_s=200.0,
+    achieved_rps=20.0,
+    sent_rps=21.0,
+    latencies=(*POINT.latencies, LatencySummary(definition=Definition.E2E, mean_s=1.5)),
+)
+
+
+def test_a_client_that_waited_is_a_closed_loop_of_what_was_in_flight() -> None:
+    """At the rate that it sent a full server's queue grows for as long as the test ran; that client's never did."""
+    waited = examined(WAITING)
+    assert repeated(waited).trial.clients == 30
+    (said,) = waiting_clients([waited, POINT])
+    assert "1 of 2 points" in said.sentence
+    assert "30 requests" in said.sentence
+
+
+def test_a_client_that_sent_what_was_offered_is_an_open_loop_however_slow_the_server() -> None:
+    overloaded = examined(replace(WAITING, sent_rps=40.0))
+    assert repeated(overloaded).trial.clients is None
+    assert not list(waiting_clients([overloaded]))
 
 
 def test_cached_tokens_are_shared_out() -> None:

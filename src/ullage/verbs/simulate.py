@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ullage.service.curve.sizing import JudgedPool
     from ullage.service.loadtests.loadtest import Point
     from ullage.service.served import Served, ServedPool
+    from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
     from ullage.service.steps.step_model import StepModel
     from ullage.verbs.answer import Refusal
     from ullage.verbs.answers.split_answer import PrefillChoice, SplitSimulated
@@ -193,11 +194,12 @@ class RepeatedTests(VerbAnswer):
     predictions: tuple[Prediction, ...]
     left_out: tuple[NotRepeatable, ...]
     as_of: datetime.date
+    anomalies: tuple[EvidenceAnomaly, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind when reading the numbers."""
-        found = [*self.step.notes]
+        found = [*self.step.notes, *(each.sentence for each in self.anomalies)]
         found += [f"{each.point} was left out: it {each.reason}." for each in self.left_out]
         beyond = [each for each in self.predictions if each.doublings > 0.1]
         found += [
@@ -423,6 +425,7 @@ def _repeated(
     """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
     from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.calibration import Measurement
+    from ullage.service.calibration.fitted import waiting_clients
     from ullage.service.calibration.prediction import predict
     from ullage.service.calibration.repeats import NotRepeatable, repeatable
 
@@ -442,6 +445,7 @@ def _repeated(
         predictions=tuple(predict(step, each) for each in found if isinstance(each, Measurement)),
         left_out=tuple(each for each in found if isinstance(each, NotRepeatable)),
         as_of=day,
+        anomalies=tuple(waiting_clients([point for _, point in named])),
     )
 
 

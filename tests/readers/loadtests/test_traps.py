@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ from support.loadtest_samples import (
     vllm_run,
 )
 from ullage.errors import InputError
-from ullage.readers.loadtests import read_bytes
+from ullage.readers.loadtests import read_bytes, read_loadtest
 from ullage.service.loadtests.loadtest import (
     Definition,
     Denominator,
@@ -604,3 +605,15 @@ def test_llmperf_counts_per_minute_and_calls_e2e_over_tokens_itl() -> None:
     assert found.mean_s == pytest.approx(1.0 / OUTPUT)
     assert point.tokens.prompt_lengths is not None
     assert point.tokens.prompt_lengths.min_tokens == PROMPT, "a number in quotes"
+
+
+def test_the_workers_of_inference_perf_bound_what_it_has_under_way(tmp_path: Path) -> None:
+    """44 workers of 10 requests send 440 at once at most; where only one of the two is stated, nothing is known."""
+    (tmp_path / "stage_0_lifecycle_metrics.json").write_bytes(to_json(lifecycle(1.0)))
+    load = "data: {type: random}\nload: {num_workers: 44, worker_max_concurrency: 10}\n"
+    (tmp_path / "config.yaml").write_text(load, encoding="utf-8")
+    (point,) = read_loadtest(tmp_path / "stage_0_lifecycle_metrics.json").points
+    assert (point.load.loop, point.load.concurrency_cap_count) == (Loop.OPEN, 440)
+    (tmp_path / "config.yaml").write_text(load.replace("num_workers: 44, ", ""), encoding="utf-8")
+    (point,) = read_loadtest(tmp_path / "stage_0_lifecycle_metrics.json").points
+    assert point.load.concurrency_cap_count is None

@@ -109,10 +109,12 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
     # A router that balances gives each of several replicas every so-manieth request.
     prompt, output = lengths.prompt_tokens[::replicas], lengths.output_tokens[::replicas]
     hits = prefix_hits(point, terms.cached_fraction, lengths.prompt_tokens, requests)
-    if point.load.loop is Loop.CLOSED or _is_capped(point):
-        if point.load.concurrency_cap_count is None:
+    waited = in_flight_of_waiting_client(point)
+    if point.load.loop is Loop.CLOSED or _is_capped(point) or waited is not None:
+        at_once = point.load.concurrency_cap_count or waited
+        if at_once is None:
             return NotRepeatable(point=point.name, reason="is a closed loop without its concurrency")
-        clients, arrivals = min(max(1, round(point.load.concurrency_cap_count / replicas)), prompt.size), None
+        clients, arrivals = min(max(1, round(at_once / replicas)), prompt.size), None
     else:
         found = _arrivals(point, lengths.prompt_tokens.size, rng)
         if found is None:
@@ -148,6 +150,19 @@ def _is_capped(point: Point) -> bool:
     if load.loop is Loop.BURST:
         return True
     return not load.offered_rps or (point.achieved_rps or 0.0) < KEPT_UP_FRACTION * load.offered_rps
+
+
+def in_flight_of_waiting_client(point: Point) -> int | None:
+    """How many requests were in flight where a client waited for the server and its own limit is not stated.
+
+    Such a test is a closed loop, whatever rate it was told to send: simulated at the rate that it did send, its queue
+    would grow for as long as it ran. None for any other test, and where each request's own time is known.
+    """
+    load, count = point.load, point.little_concurrency_count or point.mean_concurrency_count
+    waited = any(each.flag is Flag.CLOSED_LOOP_SATURATION for each in point.anomalies)
+    if not waited or load.loop is not Loop.OPEN or load.concurrency_cap_count is not None or point.has_every_request:
+        return None
+    return None if not count else max(1, round(count))
 
 
 def _targets(point: Point) -> tuple[Target, ...]:

@@ -1,8 +1,9 @@
 """What a tool's own configuration says of a test, where it lies beside the result.
 
-inference-perf keeps the law of its lengths, the prompts that it repeats, whether answers may end early and when its
-client gives up in config.yaml (or profile.yaml), beside its result or one folder above; the launch arguments of the
-engine lie in exp-config.yaml. Of two files that state a thing the nearer one counts.
+inference-perf keeps the law of its lengths, the prompts that it repeats, whether answers may end early, when its client
+gives up and how many requests its workers send at once in config.yaml (or profile.yaml), beside its result or one
+folder above; the launch arguments of the engine lie in exp-config.yaml. Of two files that state a thing the nearer one
+counts.
 """
 
 from __future__ import annotations
@@ -79,9 +80,19 @@ def _configured(point: Point, configurations: Sequence[ToolConfiguration]) -> Po
     return replace(
         point,
         subject=_subject(subject, first),
-        load=replace(load, timeout_s=load.timeout_s or timeout_s),
+        load=replace(
+            load,
+            timeout_s=load.timeout_s or timeout_s,
+            concurrency_cap_count=load.concurrency_cap_count or _at_once(stated),
+        ),
         tokens=_tokens(tokens, point.completed_count, stated),
     )
+
+
+def _at_once(stated: Any) -> int | None:
+    """Requests that the tool's workers have under way at most; the defaults of both depend on version and machine."""
+    workers, each = (_whole(stated("load", name)[0]) for name in ("num_workers", "worker_max_concurrency"))
+    return workers * each if workers and each else None
 
 
 def _subject(subject: LoadTestSubject, first: Any) -> LoadTestSubject:
