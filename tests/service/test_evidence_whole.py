@@ -91,6 +91,16 @@ def test_totals_that_divide_are_requests_of_one_length() -> None:
     assert "divide" in said
 
 
+def test_one_total_that_divides_by_many_requests_is_of_one_length_and_the_other_is_not() -> None:
+    prompt, output, said = lengths(
+        replace(point(prompt_tokens=300.0 * 999, output_tokens=81_050.0), completed_count=300)
+    )
+    assert set(prompt.tolist()) == {999}
+    assert output.std() > 0.03 * output.mean()
+    assert "divide" in said
+    assert "assumed" in said
+
+
 def test_a_tools_rule_comes_before_what_is_assumed() -> None:
     prompt, _, said = lengths(point(nominal_prompt_tokens=1000.0, nominal_output_tokens=200.0, rule=UNIFORM))
     assert said == "a tool"
