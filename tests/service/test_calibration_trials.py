@@ -10,7 +10,7 @@ import pytest
 from ullage.errors import InputError
 from ullage.report.encode import schema_name, to_json
 from ullage.service.calibration.calibration import Calibration, Measurement
-from ullage.service.calibration.document import SCHEMA, factors_of, spread_of
+from ullage.service.calibration.document import NOTHING_STATED, SCHEMA, engine_of, factors_of, spread_of
 from ullage.service.calibration.fitted import waiting_clients
 from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
 from ullage.service.calibration.replay import EngineLimits
@@ -203,3 +203,11 @@ def test_a_document_says_how_far_it_may_be_off(spread: object) -> None:
 def test_a_bad_document_is_named(document: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         factors_of(document, file="c.json")
+
+
+def test_what_was_stated_of_the_engine_is_read_back_and_nothing_else_is_taken() -> None:
+    assert engine_of({}, file="old.json") == NOTHING_STATED
+    found = engine_of({"stated_engine": {"engine_version": "0.11.0", "kv_tokens": 100, "poll_steps": None}}, file="c")
+    assert found.stated == {"engine_version": "0.11.0", "kv_tokens": 100}
+    with pytest.raises(InputError, match="stated_engine"):
+        engine_of({"stated_engine": {"kv_tokens": "many"}}, file="c")

@@ -280,7 +280,7 @@ def simulate(
             apart = _apart(load, chosen_prefill, memory, step, name, planned, chosen, slos, run)
             return refusal(apart) if isinstance(apart, Rejection) else apart
         if load.load_tests or load.clients is not None:
-            return _repeated(load, memory, step, name, chosen, run.as_of)
+            return _repeated(load, memory, step, name, chosen, run.as_of, is_named=replica.is_named)
         judged = None
         if planned is not None and not replica.is_named and not load.traces and load.prompt_tokens is None:
             sized = _judged(load, planned, chosen, run)
@@ -420,7 +420,14 @@ def _judged(
 
 
 def _repeated(
-    load: LoadChoice, memory: MemoryBudget, step: StepModel, name: str, pool: ServedPool, day: datetime.date
+    load: LoadChoice,
+    memory: MemoryBudget,
+    step: StepModel,
+    name: str,
+    pool: ServedPool,
+    day: datetime.date,
+    *,
+    is_named: bool,
 ) -> RepeatedTests:
     """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
     from ullage.load.evidence import load_tests, test_names
@@ -429,7 +436,10 @@ def _repeated(
     from ullage.service.calibration.prediction import predict
     from ullage.service.calibration.repeats import NotRepeatable, repeatable
 
-    terms = repeat_terms(load, memory, pool)
+    settings = memory.runtime.settings
+    # Limits of a replica that is named are of the one that was tested; those of a plan's pool are what it will have.
+    stated = is_named and (settings.max_sequences is not None or settings.step_tokens is not None)
+    terms = replace(repeat_terms(load, memory, pool), are_limits_stated=stated)
     tests = load_tests([Path(each) for each in load.load_tests]) if load.load_tests else ()
     named = [
         (f"{called} {point.name}", point)
