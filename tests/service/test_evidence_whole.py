@@ -248,6 +248,26 @@ def test_bands_are_wider_with_fewer_points_and_further_away(step: StepModel) -> 
 
 
 @pytest.mark.slow
+def test_no_band_near_saturation_ends_below_an_idle_engine(step: StepModel) -> None:
+    """A queue that is about to form has no tangent: faster steps have none, and no prompt takes no time."""
+    count = 1500
+    arrival_s = np.cumsum(np.random.default_rng(0).exponential(1 / 24.0, count))
+    loaded = LoadTestReplay(
+        prompt_tokens=np.full(count, 1000, np.int32),
+        output_tokens=np.full(count, 200, np.int32),
+        limits=TERMS.limits,
+        arrival_s=arrival_s - arrival_s[0],
+    )
+    fit = fitted(step, of_replica(step, 2))
+    found = predict(fit.step, Measurement(name="24 req/s", trial=loaded, targets=()))
+    alone_s = replay(fit.step, trial(point(1))).statistic("ttft", "mean")
+    for each in found.latencies:
+        if each.latency == "ttft":
+            assert 0.5 * alone_s < each.low_s < 0.3 * each.predicted_s
+            assert each.high_s > 3.0 * each.predicted_s
+
+
+@pytest.mark.slow
 def test_points_that_do_not_belong_together_are_said_to(step: StepModel) -> None:
     found = fitted(step, of_replica(step, 2), of_replica(step, 16, 2.0), of_replica(step, 32, 0.7))
     names = {each.name for each in found.anomalies}

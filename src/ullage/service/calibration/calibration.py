@@ -199,12 +199,12 @@ def scaled(times: RequestTimes, floor: Floor, factors: Factors) -> RequestTimes:
 
 def sensitivity(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> tuple[Floats, Floats]:
     """Log values of a measurement's targets and their derivatives by each factor's logarithm."""
-    base = _values(times, floor, logs, measurement)
+    base = values_at(times, floor, logs, measurement)
     slopes = np.zeros((base.size, len(PARAMETERS)))
     for place in range(len(PARAMETERS)):
         moved = logs.copy()
         moved[place] += _NUDGE
-        slopes[:, place] = (_values(times, floor, moved, measurement) - base) / _NUDGE
+        slopes[:, place] = (values_at(times, floor, moved, measurement) - base) / _NUDGE
     return base, slopes
 
 
@@ -276,7 +276,7 @@ def _kind_of(latency: str) -> str:
     return latency if latency in ERROR_SPREADS else "ttft"
 
 
-def _values(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> Floats:
+def values_at(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> Floats:
     replayed = replay(scaled(times, floor, Factors.of_logs(logs)), measurement.trial)
     return np.log([max(target.of(replayed), 1e-12) for target in measurement.targets])
 
