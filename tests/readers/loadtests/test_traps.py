@@ -14,6 +14,7 @@ from support.loadtest_samples import (
     OUTPUT,
     PROMPT,
     REQUESTS,
+    SAMPLES,
     TPOT_S,
     TTFT_S,
     aiperf_export,
@@ -706,3 +707,13 @@ def test_the_tables_that_aiperf_prints_are_its_csv() -> None:
 def test_results_without_a_requests_latency_say_which_tool_to_run(content: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=f"{said}.*vllm bench serve"):
         read(to_json(content))
+
+
+def test_the_engines_arguments_beside_its_timestamps_are_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").write_bytes(SAMPLES["engine_timestamps"].make(1.0))
+    arguments = {"tensor_parallel_size": 2, "max_num_seqs": 128, "max_num_batched_tokens": 2048, "max_model_len": None}
+    meta = {"schema_version": 1, "model": "example/model", "vllm_version": "0.19.0", "engine_kwargs": arguments}
+    (tmp_path / "meta.json").write_bytes(to_json(meta))
+    subject = read_loadtest(tmp_path / "requests.jsonl").points[0].subject
+    assert (subject.model, subject.engine_version, subject.tp) == ("example/model", "0.19.0", 2)
+    assert (subject.max_sequences, subject.step_tokens) == (128, 2048)

@@ -2,7 +2,8 @@
 
 inference-perf keeps the law of its lengths, the prompts that it repeats, whether answers may end early, when its client
 gives up and how many requests its workers send at once in config.yaml (or profile.yaml), beside its result or one
-folder above; the launch arguments of the engine lie in exp-config.yaml. Of two files that state a thing the nearer one
+folder above; the launch arguments of the engine lie in exp-config.yaml, or with a recording of vLLM's timestamps in
+meta.json. Of two files that state a thing the nearer one
 counts.
 """
 
@@ -24,8 +25,8 @@ from ullage.service.loadtests.loadtest import (
     Tokens,
 )
 
-_NAMES = ("config.yaml", "config.yml", "profile.yaml", "profile.yml", "exp-config.yaml", "exp-config.yml")
-_READERS = ("inference_perf", "inference_perf_requests")
+_NAMES = ("config.yaml", "config.yml", "profile.yaml", "profile.yml", "exp-config.yaml", "exp-config.yml", "meta.json")
+_READERS = ("inference_perf", "inference_perf_requests", "engine_timestamps")
 _MOST_BYTES = 1_000_000
 # aiohttp, which the tool sends with, gives up after five minutes unless it is told otherwise.
 _CLIENT_TIMEOUT_S = 300.0
@@ -97,13 +98,19 @@ def _at_once(stated: Any) -> int | None:
 
 def _subject(subject: LoadTestSubject, first: Any) -> LoadTestSubject:
     model, engine = first(("server", "model_name"), ("model",))[0], first(("server", "type"))[0]
+
+    def argument(name: str) -> int | None:
+        return _whole(first((name,), ("engine_kwargs", name))[0])
+
+    version = first(("vllm_version",))[0]
     return replace(
         subject,
         model=subject.model or (model if isinstance(model, str) else None),
         engine=subject.engine or (engine if isinstance(engine, str) else None),
-        tp=subject.tp or _whole(first(("tensor_parallelism",), ("tensor_parallel_size",))[0]),
-        max_sequences=subject.max_sequences or _whole(first(("max_num_seqs",))[0]),
-        step_tokens=subject.step_tokens or _whole(first(("max_num_batched_tokens",))[0]),
+        engine_version=subject.engine_version or (version if isinstance(version, str) else None),
+        tp=subject.tp or argument("tensor_parallelism") or argument("tensor_parallel_size"),
+        max_sequences=subject.max_sequences or argument("max_num_seqs"),
+        step_tokens=subject.step_tokens or argument("max_num_batched_tokens"),
     )
 
 
