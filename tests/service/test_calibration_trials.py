@@ -211,3 +211,11 @@ def test_what_was_stated_of_the_engine_is_read_back_and_nothing_else_is_taken() 
     assert found.stated == {"engine_version": "0.11.0", "kv_tokens": 100}
     with pytest.raises(InputError, match="stated_engine"):
         engine_of({"stated_engine": {"kv_tokens": "many"}}, file="c")
+
+
+def test_a_cache_that_the_engine_stated_in_the_result_is_the_tests() -> None:
+    point = replace(POINT, subject=LoadTestSubject(kv_tokens=5_000, max_sequences=32))
+    assert (repeated(point).trial.limits.kv_tokens, repeated(point).trial.limits.max_sequences) == (5_000, 32)
+    stated = measurement_of(point, replace(TERMS, are_limits_stated=True))
+    assert isinstance(stated, Measurement)
+    assert (stated.trial.limits.kv_tokens, stated.trial.limits.max_sequences) == (5_000, 64)

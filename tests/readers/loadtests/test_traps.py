@@ -717,3 +717,14 @@ def test_the_engines_arguments_beside_its_timestamps_are_the_tests(tmp_path: Pat
     subject = read_loadtest(tmp_path / "requests.jsonl").points[0].subject
     assert (subject.model, subject.engine_version, subject.tp) == ("example/model", "0.19.0", 2)
     assert (subject.max_sequences, subject.step_tokens) == (128, 2048)
+
+
+def test_sglangs_server_says_what_it_runs_and_what_its_cache_holds() -> None:
+    server = {"version": "0.5.5", "tp_size": 4, "pp_size": 1, "ep_size": 4, "max_running_requests": None}
+    server |= {"chunked_prefill_size": 16384, "max_total_num_tokens": 456_048, "dp_size": 1}
+    subject = one(to_lines([sglang_run(server_info=server)])).subject
+    assert (subject.tp, subject.pp, subject.ep) == (4, 1, 4)
+    assert (subject.max_sequences, subject.step_tokens, subject.kv_tokens) == (None, 16384, 456_048)
+    # Each group of attention has a scheduler and a cache of its own.
+    apart = one(to_lines([sglang_run(server_info={**server, "dp_size": 4, "chunked_prefill_size": -1})])).subject
+    assert (apart.step_tokens, apart.kv_tokens) == (None, None)

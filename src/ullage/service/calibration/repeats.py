@@ -60,11 +60,12 @@ class RepeatTerms:
     apart: ApartTest | None = None
 
     def limits_of(self, subject: LoadTestSubject) -> EngineLimits:
-        """The scheduler's limits of the engine that was tested."""
+        """The limits of the engine that was tested. Nobody knows its cache better than itself."""
+        limits = replace(self.limits, kv_tokens=subject.kv_tokens or self.limits.kv_tokens)
         if self.are_limits_stated:
-            return self.limits
+            return limits
         return replace(
-            self.limits,
+            limits,
             max_sequences=subject.max_sequences or self.limits.max_sequences,
             budget_tokens=subject.step_tokens or self.limits.budget_tokens,
             poll_steps=subject.poll_steps or self.limits.poll_steps,
