@@ -138,6 +138,20 @@ def test_a_client_that_sent_what_was_offered_is_an_open_loop_however_slow_the_se
     assert not list(waiting_clients([overloaded]))
 
 
+@pytest.mark.parametrize(
+    ("sent_rps", "e2e_s", "clients"),
+    [(21.0, 1.5, 40), (40.0, 1.5, None), (None, 1.5, 40), (None, 0.5, None)],
+    ids=["late client", "client in time", "about full", "nearly idle"],
+)
+def test_a_cap_binds_where_the_client_was_late_and_its_requests_under_way(
+    sent_rps: float | None, e2e_s: float, clients: int | None
+) -> None:
+    """An overloaded server under a cap that was never near is an overloaded server, not thousands of clients."""
+    latencies = (*POINT.latencies, LatencySummary(definition=Definition.E2E, mean_s=e2e_s))
+    load = replace(WAITING.load, concurrency_cap_count=40)
+    assert repeated(replace(WAITING, sent_rps=sent_rps, latencies=latencies, load=load)).trial.clients == clients
+
+
 def test_cached_tokens_are_shared_out() -> None:
     point = replace(POINT, tokens=replace(POINT.tokens, cached_prompt_tokens=80 * 128))
     cached = repeated(point).trial.cached_tokens

@@ -31,6 +31,8 @@ from ullage.service.steps.work import Floats
 
 # Which definitions can be compared with a simulated TPOT: one value a request, without the first token.
 TPOT_DEFINITIONS = (Definition.TPOT, Definition.ITL_PER_REQUEST)
+CAP_REACHED_FRACTION = 0.5
+"""Of a cap that binds, so much is under way on average even in a run that is short against its first and last."""
 BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
 
 
@@ -144,13 +146,21 @@ def _not_apart(point: Point, terms: RepeatTerms) -> NotRepeatable | None:
 
 
 def _is_capped(point: Point) -> bool:
-    """An open loop whose cap binds is a closed one: the server decides when the next request is sent."""
-    load = point.load
-    if load.concurrency_cap_count is None or load.loop is Loop.TRACE:
+    """An open loop whose cap binds is a closed one: the server decides when the next request is sent.
+
+    A server that falls behind is not enough for that: the cap binds where the client was late too, and where about as
+    many as it allows were under way.
+    """
+    load, in_flight = point.load, point.little_concurrency_count
+    cap = load.concurrency_cap_count
+    if cap is None or load.loop is Loop.TRACE:
         return False
-    if load.loop is Loop.BURST:
+    if load.loop is Loop.BURST or not load.offered_rps:
         return True
-    return not load.offered_rps or (point.achieved_rps or 0.0) < KEPT_UP_FRACTION * load.offered_rps
+    least_rps = KEPT_UP_FRACTION * load.offered_rps
+    is_late = point.sent_rps is None or point.sent_rps < least_rps
+    is_full = in_flight is None or in_flight >= CAP_REACHED_FRACTION * cap
+    return (point.achieved_rps or 0.0) < least_rps and is_late and is_full
 
 
 def in_flight_of_waiting_client(point: Point) -> int | None:
