@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ullage.errors import InputError
+from ullage.load import evidence as load_evidence
 from ullage.report.encode import schema_name, to_json
 from ullage.service.calibration.calibration import Calibration, Measurement
 from ullage.service.calibration.document import NOTHING_STATED, SCHEMA, engine_of, factors_of, spread_of
@@ -18,6 +19,7 @@ from ullage.service.loadtests.anomalies import decode_time_disagrees, examined
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
+    LoadTest,
     LoadTestSubject,
     Loop,
     MeasuredRequest,
@@ -233,3 +235,23 @@ def test_a_cache_that_the_engine_stated_in_the_result_is_the_tests() -> None:
     stated = measurement_of(point, replace(TERMS, are_limits_stated=True))
     assert isinstance(stated, Measurement)
     assert (stated.trial.limits.kv_tokens, stated.trial.limits.max_sequences) == (5_000, 64)
+
+
+def test_tests_of_one_name_are_told_apart_by_as_many_folders_as_it_takes() -> None:
+    def named(*files: str) -> list[str]:
+        return load_evidence.test_names([LoadTest(file=each, reader="vllm", tool="vllm", points=()) for each in files])
+
+    assert named("runs/low.json", "runs/high.json") == ["low", "high"]
+    assert named("/a/chat/results/stage_0.json", "/a/code/results/stage_0.json") == [
+        "chat/results/stage_0",
+        "code/results/stage_0",
+    ]
+    assert named("a/x.json", "a/x.json", "b/y.json") == ["a/x", "a/x", "y"]
+
+
+def test_what_was_measured_is_put_beside_what_is_predicted() -> None:
+    point = replace(POINT, completed_count=60, failed_count=20, output_tokens_per_s=600.0)
+    assert (repeated(point).answered_fraction, repeated(point).output_tokens_per_s) == (0.75, None)
+    whole = measurement_of(replace(POINT, output_tokens_per_s=600.0), replace(TERMS, replicas=2))
+    assert isinstance(whole, Measurement)
+    assert (whole.answered_fraction, whole.output_tokens_per_s) == (1.0, 300.0)

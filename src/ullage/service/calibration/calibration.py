@@ -65,7 +65,8 @@ class Measurement:
     """A point of a load test: what was run, and what was observed.
 
     `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little. `shown`
-    are more numbers that the file states: they are compared with a prediction, and no fit is made to them.
+    are more numbers that the file states: they are compared with a prediction, and no fit is made to them. So are the
+    share of requests that were answered, and the tokens that came out each second of one replica.
     """
 
     name: str
@@ -73,6 +74,8 @@ class Measurement:
     targets: tuple[Target, ...]
     weight_fraction: float = 1.0
     shown: tuple[Target, ...] = ()
+    answered_fraction: float | None = None
+    output_tokens_per_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

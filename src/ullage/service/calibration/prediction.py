@@ -48,7 +48,10 @@ class PredictedLatency:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """One test, simulated as it was run. `doublings` is how far it lies beyond what was tested."""
+    """One test, simulated as it was run, and what was measured, where it was.
+
+    `doublings` is how far it lies beyond what was tested.
+    """
 
     name: str
     latencies: tuple[PredictedLatency, ...]
@@ -57,6 +60,15 @@ class Prediction:
     success_low_fraction: float
     success_high_fraction: float
     doublings: float
+    measured_output_tokens_per_s: float | None = None
+    measured_success_fraction: float | None = None
+
+    @property
+    def is_success_inside(self) -> bool | None:
+        """Whether the share that was answered lies in its band, to the hundredth that is shown; None if unknown."""
+        if self.measured_success_fraction is None:
+            return None
+        return self.success_low_fraction - 0.005 <= self.measured_success_fraction <= self.success_high_fraction + 0.005
 
 
 def predict(step: StepModel, measurement: Measurement) -> Prediction:
@@ -87,6 +99,8 @@ def predict(step: StepModel, measurement: Measurement) -> Prediction:
         success_low_fraction=share_low,
         success_high_fraction=share_high,
         doublings=doublings,
+        measured_output_tokens_per_s=measurement.output_tokens_per_s,
+        measured_success_fraction=measurement.answered_fraction,
     )
 
 

@@ -87,7 +87,23 @@ def repeatable(point: Point, terms: RepeatTerms) -> Measurement | NotRepeatable:
     found = trial_of(point, terms)
     if isinstance(found, NotRepeatable):
         return found
-    return Measurement(name=point.name, trial=found, targets=_targets(point), shown=_shown(point))
+    answered = _answered_fraction(point)
+    replicas = 1 if terms.apart is not None else terms.replicas or point.subject.replicas or 1
+    # Of a test with failures the tools count the tokens of answers alone, and the engine made others too.
+    tokens_per_s = point.output_tokens_per_s if answered in (None, 1.0) else None
+    return Measurement(
+        name=point.name,
+        trial=found,
+        targets=_targets(point),
+        shown=_shown(point),
+        answered_fraction=answered,
+        output_tokens_per_s=None if tokens_per_s is None else tokens_per_s / replicas,
+    )
+
+
+def _answered_fraction(point: Point) -> float | None:
+    sent = point.sent_count
+    return point.completed_count / sent if sent and point.completed_count is not None else None
 
 
 def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable:
