@@ -94,20 +94,26 @@ def test_simulate_gives_what_calibrate_printed(tmp_path: Path, capsys: pytest.Ca
     """To the last digit: both repeat the test by the same function, with the same lengths and arrivals."""
     out = tmp_path / "calibration.json"
     two = files(tmp_path)
-    limits = ["--max-sequences", "64", "--kv-tokens", "100000"]
+    limits = ["--max-sequences", "48", "--kv-tokens", "100000", "--engine-version", "0.11.0"]
     assert run(["calibrate", *two, *WHAT, *limits, "--out", str(out), "--json"]) == ExitCode.OK
     printed = json.loads(capsys.readouterr().out)["calibration"]["residuals"]
     tests = [part for each in two for part in ("--load-test", each)]
-    assert run(["simulate", *tests, *WHAT, *limits, "--calibration", str(out), "--json"]) == ExitCode.OK
-    repeated = json.loads(capsys.readouterr().out)["predictions"]
-    found = {
-        (test["name"], each["latency"], each["statistic"]): each["predicted_s"]
-        for test in repeated
-        for each in test["latencies"]
-    }
     assert len(printed) == 4
-    for each in printed:
-        assert found[each["point"], each["latency"], each["statistic"]] == each["simulated_value"]
+    # The calibration keeps what was stated of the engine: stated again or not, it is the same replica.
+    for again in (limits, []):
+        assert run(["simulate", *tests, *WHAT, *again, "--calibration", str(out), "--json"]) == ExitCode.OK
+        repeated = json.loads(capsys.readouterr().out)["predictions"]
+        found = {
+            (test["name"], each["latency"], each["statistic"]): each["predicted_s"]
+            for test in repeated
+            for each in test["latencies"]
+        }
+        for each in printed:
+            assert found[each["point"], each["latency"], each["statistic"]] == each["simulated_value"]
+    assert run(["simulate", *tests, *WHAT, "--max-sequences", "16", "--calibration", str(out)]) == ExitCode.OK
+    said = " ".join(capsys.readouterr().out.split())
+    assert "max_sequences 48 (here 16)" in said
+    assert "that of the calibration's tests: engine_version 0.11.0, kv_tokens 100000" in said
 
 
 def test_clients_are_simulated_without_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 from ullage.errors import InputError
+from ullage.load import evidence as load_evidence
 from ullage.report.encode import schema_name, to_json
 from ullage.service.calibration.calibration import Calibration, Measurement
-from ullage.service.calibration.document import SCHEMA, factors_of, spread_of
+from ullage.service.calibration.document import NOTHING_STATED, SCHEMA, engine_of, factors_of, spread_of
+from ullage.service.calibration.fitted import waiting_clients
 from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
 from ullage.service.calibration.replay import EngineLimits
-from ullage.service.loadtests.anomalies import decode_time_disagrees
+from ullage.service.loadtests.anomalies import decode_time_disagrees, examined
 from ullage.service.loadtests.loadtest import (
     Definition,
     LatencySummary,
+    LoadTest,
     LoadTestSubject,
     Loop,
     MeasuredRequest,
@@ -111,6 +114,46 @@ def test_an_open_loop_whose_cap_binds_is_a_closed_one(achieved_rps: float, clien
     assert repeated(replace(POINT, load=load, achieved_rps=achieved_rps)).trial.clients == clients
 
 
+WAITING = replace(
+    POINT,
+    load=OfferedLoad(loop=Loop.OPEN, offered_rps=40.0),
+    completed_count=4000,
+    duration_s=200.0,
+    achieved_rps=20.0,
+    sent_rps=21.0,
+    latencies=(*POINT.latencies, LatencySummary(definition=Definition.E2E, mean_s=1.5)),
+)
+
+
+def test_a_client_that_waited_is_a_closed_loop_of_what_was_in_flight() -> None:
+    """At the rate that it sent a full server's queue grows for as long as the test ran; that client's never did."""
+    waited = examined(WAITING)
+    assert repeated(waited).trial.clients == 30
+    (said,) = waiting_clients([waited, POINT])
+    assert "1 of 2 points" in said.sentence
+    assert "30 requests" in said.sentence
+
+
+def test_a_client_that_sent_what_was_offered_is_an_open_loop_however_slow_the_server() -> None:
+    overloaded = examined(replace(WAITING, sent_rps=40.0))
+    assert repeated(overloaded).trial.clients is None
+    assert not list(waiting_clients([overloaded]))
+
+
+@pytest.mark.parametrize(
+    ("sent_rps", "e2e_s", "clients"),
+    [(21.0, 1.5, 40), (40.0, 1.5, None), (None, 1.5, 40), (None, 0.5, None)],
+    ids=["late client", "client in time", "about full", "nearly idle"],
+)
+def test_a_cap_binds_where_the_client_was_late_and_its_requests_under_way(
+    sent_rps: float | None, e2e_s: float, clients: int | None
+) -> None:
+    """An overloaded server under a cap that was never near is an overloaded server, not thousands of clients."""
+    latencies = (*POINT.latencies, LatencySummary(definition=Definition.E2E, mean_s=e2e_s))
+    load = replace(WAITING.load, concurrency_cap_count=40)
+    assert repeated(replace(WAITING, sent_rps=sent_rps, latencies=latencies, load=load)).trial.clients == clients
+
+
 def test_cached_tokens_are_shared_out() -> None:
     point = replace(POINT, tokens=replace(POINT.tokens, cached_prompt_tokens=80 * 128))
     cached = repeated(point).trial.cached_tokens
@@ -176,3 +219,39 @@ def test_a_document_says_how_far_it_may_be_off(spread: object) -> None:
 def test_a_bad_document_is_named(document: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         factors_of(document, file="c.json")
+
+
+def test_what_was_stated_of_the_engine_is_read_back_and_nothing_else_is_taken() -> None:
+    assert engine_of({}, file="old.json") == NOTHING_STATED
+    found = engine_of({"stated_engine": {"engine_version": "0.11.0", "kv_tokens": 100, "poll_steps": None}}, file="c")
+    assert found.stated == {"engine_version": "0.11.0", "kv_tokens": 100}
+    with pytest.raises(InputError, match="stated_engine"):
+        engine_of({"stated_engine": {"kv_tokens": "many"}}, file="c")
+
+
+def test_a_cache_that_the_engine_stated_in_the_result_is_the_tests() -> None:
+    point = replace(POINT, subject=LoadTestSubject(kv_tokens=5_000, max_sequences=32))
+    assert (repeated(point).trial.limits.kv_tokens, repeated(point).trial.limits.max_sequences) == (5_000, 32)
+    stated = measurement_of(point, replace(TERMS, are_limits_stated=True))
+    assert isinstance(stated, Measurement)
+    assert (stated.trial.limits.kv_tokens, stated.trial.limits.max_sequences) == (5_000, 64)
+
+
+def test_tests_of_one_name_are_told_apart_by_as_many_folders_as_it_takes() -> None:
+    def named(*files: str) -> list[str]:
+        return load_evidence.test_names([LoadTest(file=each, reader="vllm", tool="vllm", points=()) for each in files])
+
+    assert named("runs/low.json", "runs/high.json") == ["low", "high"]
+    assert named("/a/chat/results/stage_0.json", "/a/code/results/stage_0.json") == [
+        "chat/results/stage_0",
+        "code/results/stage_0",
+    ]
+    assert named("a/x.json", "a/x.json", "b/y.json") == ["a/x", "a/x", "y"]
+
+
+def test_what_was_measured_is_put_beside_what_is_predicted() -> None:
+    point = replace(POINT, completed_count=60, failed_count=20, output_tokens_per_s=600.0)
+    assert (repeated(point).answered_fraction, repeated(point).output_tokens_per_s) == (0.75, None)
+    whole = measurement_of(replace(POINT, output_tokens_per_s=600.0), replace(TERMS, replicas=2))
+    assert isinstance(whole, Measurement)
+    assert (whole.answered_fraction, whole.output_tokens_per_s) == (1.0, 300.0)

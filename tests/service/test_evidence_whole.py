@@ -91,6 +91,16 @@ def test_totals_that_divide_are_requests_of_one_length() -> None:
     assert "divide" in said
 
 
+def test_one_total_that_divides_by_many_requests_is_of_one_length_and_the_other_is_not() -> None:
+    prompt, output, said = lengths(
+        replace(point(prompt_tokens=300.0 * 999, output_tokens=81_050.0), completed_count=300)
+    )
+    assert set(prompt.tolist()) == {999}
+    assert output.std() > 0.03 * output.mean()
+    assert "divide" in said
+    assert "assumed" in said
+
+
 def test_a_tools_rule_comes_before_what_is_assumed() -> None:
     prompt, _, said = lengths(point(nominal_prompt_tokens=1000.0, nominal_output_tokens=200.0, rule=UNIFORM))
     assert said == "a tool"
@@ -235,6 +245,26 @@ def test_bands_are_wider_with_fewer_points_and_further_away(step: StepModel) -> 
     assert width(two, 256) > width(two, 32)
     broken = fitted(step, of_replica(step, 2), of_replica(step, 32, 1.6), of_replica(step, 33, 0.8))
     assert width(broken, 8) > width(two, 8)
+
+
+@pytest.mark.slow
+def test_no_band_near_saturation_ends_below_an_idle_engine(step: StepModel) -> None:
+    """A queue that is about to form has no tangent: faster steps have none, and no prompt takes no time."""
+    count = 1500
+    arrival_s = np.cumsum(np.random.default_rng(0).exponential(1 / 24.0, count))
+    loaded = LoadTestReplay(
+        prompt_tokens=np.full(count, 1000, np.int32),
+        output_tokens=np.full(count, 200, np.int32),
+        limits=TERMS.limits,
+        arrival_s=arrival_s - arrival_s[0],
+    )
+    fit = fitted(step, of_replica(step, 2))
+    found = predict(fit.step, Measurement(name="24 req/s", trial=loaded, targets=()))
+    alone_s = replay(fit.step, trial(point(1))).statistic("ttft", "mean")
+    for each in found.latencies:
+        if each.latency == "ttft":
+            assert 0.5 * alone_s < each.low_s < 0.3 * each.predicted_s
+            assert each.high_s > 3.0 * each.predicted_s
 
 
 @pytest.mark.slow

@@ -36,9 +36,14 @@ def load_tests(files: Sequence[Path]) -> tuple[LoadTest, ...]:
 
 
 def test_names(tests: Sequence[LoadTest]) -> list[str]:
-    """What each test is called: its file's name without the ending, or the whole path where two would share one."""
-    stems = [Path(each.file).stem for each in tests]
-    return [stem if stems.count(stem) == 1 else test.file for stem, test in zip(stems, tests, strict=True)]
+    """What each test is called: its file's name without the ending, with as many folders as tell it from the others."""
+    parts = [Path(each.file).with_suffix("").parts for each in tests]
+    names = []
+    for own in parts:
+        tails = ([each[-length:] for each in parts] for length in range(1, len(own) + 1))
+        length = next((place for place, each in enumerate(tails, 1) if each.count(own[-place:]) == 1), len(own))
+        names.append("/".join(own[-length:]))
+    return names
 
 
 def load_step_evidence(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ullage.memory.budget import MemoryBudget
     from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
     from ullage.planning.work.limit import WorkLimit
+    from ullage.service.calibration.evidence import CalibrationEvidence
     from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.steps.band import StepBand
     from ullage.service.steps.step_model import StepModel
@@ -304,8 +305,25 @@ def load_replica(
     else:
         assert planned is not None
         memory, step, name = planned.memory, planned.step, planned.replica
-    stated = memory if choice.kv_tokens is None else replace(memory, kv_tokens=choice.kv_tokens)
-    return stated, _beside(step, choice.neighbours_busy_fraction), name
+        memory = memory if choice.kv_tokens is None else replace(memory, kv_tokens=choice.kv_tokens)
+    return memory, _beside(step, choice.neighbours_busy_fraction), name
+
+
+def _as_tested(
+    choice: ReplicaChoice, calibrations: Sequence[CalibrationEvidence]
+) -> tuple[ReplicaChoice, tuple[str, ...]]:
+    """The replica with what was stated of the engine that was tested, where nothing else is; and a sentence of it.
+
+    A cache of stated size is that of the stated memory: whoever states that anew has another.
+    """
+    tested = {name: value for each in calibrations for name, value in each.engine.stated.items()}
+    if choice.memory_fraction is not None or choice.max_context_tokens is not None:
+        tested.pop("kv_tokens", None)
+    taken = {name: value for name, value in tested.items() if getattr(choice, name) is None}
+    if not taken:
+        return choice, ()
+    said = ", ".join(f"{name} {value}" for name, value in taken.items())
+    return replace(choice, **taken), (f"The engine is that of the calibration's tests: {said}.",)  # type: ignore[arg-type]
 
 
 def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, StepModel] | Rejection:
@@ -318,9 +336,12 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
     from ullage.memory.sharding import Sharding
     from ullage.service.calibration.pool_step import StepEvidence, pool_step
 
-    assert choice.model is not None
-    assert choice.device is not None
+    model, device = choice.model, choice.device
+    assert model is not None
+    assert device is not None
     engines = load_catalogue("engines")
+    calibrations = () if choice.calibration is None else (read_calibration(Path(choice.calibration)),)
+    choice, said = _as_tested(choice, calibrations)
     settings = RuntimeSettings(
         source=Source(what="stated by the user", where="ullage simulate", date=day),
         engine=None if choice.engine is None else engines.find(choice.engine, field="engine").name,
@@ -338,11 +359,12 @@ def _named(choice: ReplicaChoice, day: datetime.date) -> tuple[MemoryBudget, Ste
         speculation=parse_speculation(choice.speculation, load_model, as_of=day),
         host_cache=parse_host_cache(choice.host_cache),
     )
-    memory = memory_budget(load_model(choice.model), find_device(choice.device), settings, engines=engines)
+    memory = memory_budget(load_model(model), find_device(device), settings, engines=engines)
     if isinstance(memory, Rejection):
         return memory
-    calibrations = () if choice.calibration is None else (read_calibration(Path(choice.calibration)),)
-    return memory, pool_step(memory, StepEvidence(calibrations=calibrations, profile=_profile(choice, memory, day)))
+    memory = memory if choice.kv_tokens is None else replace(memory, kv_tokens=choice.kv_tokens)
+    step = pool_step(memory, StepEvidence(calibrations=calibrations, profile=_profile(choice, memory, day)))
+    return memory, replace(step, notes=(*step.notes, *said))
 
 
 def _profile(choice: ReplicaChoice, memory: MemoryBudget, day: datetime.date) -> StepProfile | None:

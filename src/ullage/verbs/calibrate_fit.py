@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ullage.memory.case import Case
-    from ullage.memory.settings import Runtime
+    from ullage.memory.settings import Runtime, RuntimeSettings
     from ullage.service.calibration.agreement import Agreement
     from ullage.service.calibration.calibration import Calibration
-    from ullage.service.calibration.document import CalibrationProvenance
+    from ullage.service.calibration.document import CalibrationProvenance, StatedEngine
     from ullage.service.calibration.fitted import FittedTests
     from ullage.service.calibration.next_test import NextTest
     from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms
@@ -67,7 +67,8 @@ class Fitted(VerbAnswer):
     """A calibration with its provenance, the points that could not be used, and what is wrong with the evidence.
 
     `agreement` is what each test says alone, and how much it counted; `tested` is the range that they covered, and
-    `band` holds the step times of loads within what the replica may run.
+    `band` holds the step times of loads within what the replica may run, and `stated_engine` is what was stated of the
+    engine, for whoever uses the calibration.
     """
 
     calibration: Calibration
@@ -79,6 +80,7 @@ class Fitted(VerbAnswer):
     agreement: Agreement
     tested: MeasuredRange
     band: StepErrorBand
+    stated_engine: StatedEngine
 
     def headlines(self) -> tuple[Headline, ...]:
         said = self.provenance
@@ -183,7 +185,26 @@ def fit_calibration(
         are_limits_stated=max_sequences is not None or budget_tokens is not None,
         apart=apart_test(case.model, case.device, outcome.runtime, prefill, transfer, stated.replicas),
     )
-    return _fitted([Path(each) for each in files], case, outcome.runtime, terms, stated.accepted, day)
+    read = [Path(each) for each in files]
+    found = _fitted(read, case, outcome.runtime, terms, stated.accepted, day)
+    return replace(found, stated_engine=_stated_engine(settings, kv_tokens))
+
+
+def _stated_engine(settings: RuntimeSettings, kv_tokens: int | None) -> StatedEngine:
+    """What was stated of the engine that was tested, as whoever uses the calibration would state it."""
+    from ullage.service.calibration.document import StatedEngine
+
+    policy, ratio = settings.capacity_policy, settings.conservativeness
+    return StatedEngine(
+        engine_version=settings.version,
+        kv_tokens=kv_tokens,
+        max_sequences=settings.max_sequences,
+        budget_tokens=settings.step_tokens,
+        poll_steps=settings.poll_steps,
+        batch_wait_steps=settings.batch_wait_steps,
+        capacity_policy=policy if ratio is None else f"{policy}:{ratio:g}",
+        output_limit_tokens=settings.output_limit_tokens,
+    )
 
 
 def _fitted(
@@ -238,7 +259,7 @@ def fitted_answer(
     """A fit with its provenance: what a calibration.json holds."""
     from importlib.metadata import version
 
-    from ullage.service.calibration.document import CalibrationProvenance
+    from ullage.service.calibration.document import NOTHING_STATED, CalibrationProvenance
     from ullage.service.calibration.next_test import next_test
 
     cuts, tool = replica.sharding, _TOOL_OF_READER.get(read[0].reader if read else "", "vllm")
@@ -265,4 +286,5 @@ def fitted_answer(
         agreement=found.agreement,
         tested=found.tested,
         band=found.step.band,
+        stated_engine=NOTHING_STATED,
     )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ullage.service.curve.sizing import JudgedPool
     from ullage.service.loadtests.loadtest import Point
     from ullage.service.served import Served, ServedPool
+    from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
     from ullage.service.steps.step_model import StepModel
     from ullage.verbs.answer import Refusal
     from ullage.verbs.answers.split_answer import PrefillChoice, SplitSimulated
@@ -193,11 +194,12 @@ class RepeatedTests(VerbAnswer):
     predictions: tuple[Prediction, ...]
     left_out: tuple[NotRepeatable, ...]
     as_of: datetime.date
+    anomalies: tuple[EvidenceAnomaly, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind when reading the numbers."""
-        found = [*self.step.notes]
+        found = [*self.step.notes, *(each.sentence for each in self.anomalies)]
         found += [f"{each.point} was left out: it {each.reason}." for each in self.left_out]
         beyond = [each for each in self.predictions if each.doublings > 0.1]
         found += [
@@ -278,7 +280,7 @@ def simulate(
             apart = _apart(load, chosen_prefill, memory, step, name, planned, chosen, slos, run)
             return refusal(apart) if isinstance(apart, Rejection) else apart
         if load.load_tests or load.clients is not None:
-            return _repeated(load, memory, step, name, chosen, run.as_of)
+            return _repeated(load, memory, step, name, chosen, run.as_of, is_named=replica.is_named)
         judged = None
         if planned is not None and not replica.is_named and not load.traces and load.prompt_tokens is None:
             sized = _judged(load, planned, chosen, run)
@@ -418,15 +420,26 @@ def _judged(
 
 
 def _repeated(
-    load: LoadChoice, memory: MemoryBudget, step: StepModel, name: str, pool: ServedPool, day: datetime.date
+    load: LoadChoice,
+    memory: MemoryBudget,
+    step: StepModel,
+    name: str,
+    pool: ServedPool,
+    day: datetime.date,
+    *,
+    is_named: bool,
 ) -> RepeatedTests:
     """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
     from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.calibration import Measurement
+    from ullage.service.calibration.fitted import waiting_clients
     from ullage.service.calibration.prediction import predict
     from ullage.service.calibration.repeats import NotRepeatable, repeatable
 
-    terms = repeat_terms(load, memory, pool)
+    settings = memory.runtime.settings
+    # Limits of a replica that is named are of the one that was tested; those of a plan's pool are what it will have.
+    stated = is_named and (settings.max_sequences is not None or settings.step_tokens is not None)
+    terms = replace(repeat_terms(load, memory, pool), are_limits_stated=stated)
     tests = load_tests([Path(each) for each in load.load_tests]) if load.load_tests else ()
     named = [
         (f"{called} {point.name}", point)
@@ -442,6 +455,7 @@ def _repeated(
         predictions=tuple(predict(step, each) for each in found if isinstance(each, Measurement)),
         left_out=tuple(each for each in found if isinstance(each, NotRepeatable)),
         as_of=day,
+        anomalies=tuple(waiting_clients([point for _, point in named])),
     )
 
 

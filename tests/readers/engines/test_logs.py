@@ -130,6 +130,11 @@ WHOLE_BUDGET = (
                 "device_memory": 79.11,
             },
         ),
+        # with the device by its name
+        (
+            WHOLE_BUDGET.replace("on device (", "on device cuda:1 ("),
+            {"weights_and_non_torch": 20.5, "free_at_start": 78.0, "device_memory": 79.11, "kv_cache": 50.25},
+        ),
         (
             "non-default args: {'model': 'm', 'max_num_seqs': 64, 'gpu_memory_utilization': 0.85}",
             {"max_sequences": 64 / GIB, "memory_fraction": 0.85 / GIB},

@@ -21,7 +21,6 @@ NOT_RESULTS = (
     "schema.json",
     "timeslices.json",
     "timeslices.csv",
-    "console.txt",
     "server_metrics_export.csv",
     "server_metrics_export.jsonl",
     "system_8xMI300X.json",

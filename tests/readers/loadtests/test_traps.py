@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.loadtest_samples import (
     DURATION_S,
+    E2E_S,
     OUTPUT,
     PROMPT,
     REQUESTS,
+    SAMPLES,
     TPOT_S,
     TTFT_S,
     aiperf_export,
     aiperf_record,
     aiperf_server,
+    console_text,
     guide_request,
     guide_statistic,
     guidellm_csv,
@@ -42,7 +46,7 @@ from support.loadtest_samples import (
     vllm_run,
 )
 from ullage.errors import InputError
-from ullage.readers.loadtests import read_bytes
+from ullage.readers.loadtests import read_bytes, read_loadtest
 from ullage.service.loadtests.loadtest import (
     Definition,
     Denominator,
@@ -604,3 +608,123 @@ def test_llmperf_counts_per_minute_and_calls_e2e_over_tokens_itl() -> None:
     assert found.mean_s == pytest.approx(1.0 / OUTPUT)
     assert point.tokens.prompt_lengths is not None
     assert point.tokens.prompt_lengths.min_tokens == PROMPT, "a number in quotes"
+
+
+def test_the_workers_of_inference_perf_bound_what_it_has_under_way(tmp_path: Path) -> None:
+    """44 workers of 10 requests send 440 at once at most; where only one of the two is stated, nothing is known."""
+    (tmp_path / "stage_0_lifecycle_metrics.json").write_bytes(to_json(lifecycle(1.0)))
+    load = "data: {type: random}\nload: {num_workers: 44, worker_max_concurrency: 10}\n"
+    (tmp_path / "config.yaml").write_text(load, encoding="utf-8")
+    (point,) = read_loadtest(tmp_path / "stage_0_lifecycle_metrics.json").points
+    assert (point.load.loop, point.load.concurrency_cap_count) == (Loop.OPEN, 440)
+    (tmp_path / "config.yaml").write_text(load.replace("num_workers: 44, ", ""), encoding="utf-8")
+    (point,) = read_loadtest(tmp_path / "stage_0_lifecycle_metrics.json").points
+    assert point.load.concurrency_cap_count is None
+
+
+def test_vllm_before_0_6_4_wrote_no_burstiness() -> None:
+    run = {name: value for name, value in vllm_run(request_rate=4.0).items() if name not in ("burstiness", "failed")}
+    del run["max_concurrency"]
+    test = read(to_json(run))
+    assert (test.reader, test.format_version) == ("vllm", "keys of 0.6.3 or earlier")
+    assert (test.points[0].load.loop, test.points[0].load.offered_rps) == (Loop.OPEN, 4.0)
+
+
+def test_a_rate_that_ramped_up_is_no_burst() -> None:
+    """vLLM writes inf as the rate of a ramp: nothing was sent at once."""
+    ramp: dict[str, Any] = {"ramp_up_strategy": "linear", "ramp_up_start_rps": 1, "ramp_up_end_rps": 20}
+    point = one(to_json(vllm_run(request_rate="inf", max_concurrency=None, **ramp)))
+    assert (point.load.loop, point.load.offered_rps) == (Loop.OPEN, None)
+
+
+def block_alone() -> str:
+    return console_text().decode().split("\n", 3)[3]
+
+
+def test_a_block_without_its_load_is_no_burst_of_all_requests() -> None:
+    """What people paste: the block, without the lines above it. Who was under way is known from the block itself."""
+    load = one(block_alone().encode()).load
+    assert (load.loop, load.concurrency_cap_count) == (Loop.CLOSED, round(REQUESTS / DURATION_S * E2E_S))
+    newer = block_alone().replace("Benchmark duration", "Failed requests:     0\nBenchmark duration")
+    assert one(newer.encode()).load.loop is Loop.BURST
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["> ", "2026-11-01T10:10:1{0}.12{0}Z ", "(APIServer pid=12) INFO 11-01 10:10:1{0} ", "\x1b[32m"],
+    ids=["quoted", "a CI's times", "an engine's log", "coloured"],
+)
+def test_a_block_is_read_behind_what_a_log_puts_before_its_lines(before: str) -> None:
+    lines = console_text().decode().splitlines()
+    logged = "\n".join(before.format(place % 10) + line for place, line in enumerate(lines))
+    found, plain = one(logged.encode()), one(console_text())
+    assert (found.load, found.tokens, found.latencies) == (plain.load, plain.tokens, plain.latencies)
+
+
+def test_sglangs_second_count_of_tokens_does_not_replace_the_first() -> None:
+    text = console_text(backend="sglang").decode()
+    text = text.replace("Request throughput", "Total generated tokens (retokenized):   77\nRequest throughput")
+    tokens = one(text.encode()).tokens
+    assert (tokens.output_tokens, tokens.other_output_tokens) == (REQUESTS * OUTPUT, 77.0)
+
+
+def test_the_first_aiperf_kept_its_metrics_under_records() -> None:
+    newer = aiperf_export()
+    records = {name: newer.pop(name) for name in [*newer] if isinstance(newer[name], dict) and "unit" in newer[name]}
+    assert one(to_json({**newer, "records": records})) == one(to_json(aiperf_export()))
+
+
+def test_the_tables_that_aiperf_prints_are_its_csv() -> None:
+    table = [
+        "               NVIDIA AIPerf | LLM Metrics",
+        "\u250f\u2501\u2501\u2501\u2533\u2501\u2501\u2513",
+        "\u2503 Metric \u2503 avg \u2503 min \u2503 max \u2503 p50 \u2503",
+        "\u2502 Time to First Token (ms) \u2502 93.74 \u2502 50.64 \u2502 133.16 \u2502 93.38 \u2502",
+        "\u2502 Request Latency (ms) \u2502 1,465.03 \u2502 333.65 \u2502 1,611.53 \u2502 459.22 \u2502",
+        "\u2502 Inter Token Latency (ms) \u2502 14.85 \u2502 10.22 \u2502 19.39 \u2502 14.89 \u2502",
+        "\u2502 Output Token Throughput Per User \u2502 68.88 \u2502 51.58 \u2502 97.84 \u2502 67.17 \u2502",
+        "\u2502 (tokens/sec/user) \u2502 \u2502 \u2502 \u2502 \u2502",
+        "\u2502 Output Sequence Length (tokens) \u2502 26.00 \u2502 26.00 \u2502 26.00 \u2502 26.00 \u2502",
+        "\u2502 Input Sequence Length (tokens) \u2502 63.00 \u2502 63.00 \u2502 63.00 \u2502 63.00 \u2502",
+        "\u2502 Request Throughput (requests/sec) \u2502 2.00 \u2502 N/A \u2502 N/A \u2502 N/A \u2502",
+        "\u2502 Request Count (requests) \u2502 60.00 \u2502 N/A \u2502 N/A \u2502 N/A \u2502",
+    ]
+    point = one("\n".join(table).encode())
+    e2e = point.latency(Definition.E2E)
+    assert e2e is not None
+    assert e2e.mean_s == pytest.approx(1.46503)
+    assert (point.completed_count, point.mean_output_tokens) == (60, 26.0)
+    assert (point.load.loop, point.load.concurrency_cap_count) == (Loop.CLOSED, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"elapsed_time": 10.0, "num_requests": 100, "tokens_per_second": 3000.0}, "vllm bench throughput"),
+        ({"avg_latency": 1.2, "latencies": [1.2], "percentiles": {"50": 1.2}}, "vllm bench latency"),
+    ],
+)
+def test_results_without_a_requests_latency_say_which_tool_to_run(content: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=f"{said}.*vllm bench serve"):
+        read(to_json(content))
+
+
+def test_the_engines_arguments_beside_its_timestamps_are_the_tests(tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").write_bytes(SAMPLES["engine_timestamps"].make(1.0))
+    arguments = {"tensor_parallel_size": 2, "max_num_seqs": 128, "max_num_batched_tokens": 2048, "max_model_len": None}
+    meta = {"schema_version": 1, "model": "example/model", "vllm_version": "0.19.0", "engine_kwargs": arguments}
+    (tmp_path / "meta.json").write_bytes(to_json(meta))
+    subject = read_loadtest(tmp_path / "requests.jsonl").points[0].subject
+    assert (subject.model, subject.engine_version, subject.tp) == ("example/model", "0.19.0", 2)
+    assert (subject.max_sequences, subject.step_tokens) == (128, 2048)
+
+
+def test_sglangs_server_says_what_it_runs_and_what_its_cache_holds() -> None:
+    server = {"version": "0.5.5", "tp_size": 4, "pp_size": 1, "ep_size": 4, "max_running_requests": None}
+    server |= {"chunked_prefill_size": 16384, "max_total_num_tokens": 456_048, "dp_size": 1}
+    subject = one(to_lines([sglang_run(server_info=server)])).subject
+    assert (subject.tp, subject.pp, subject.ep) == (4, 1, 4)
+    assert (subject.max_sequences, subject.step_tokens, subject.kv_tokens) == (None, 16384, 456_048)
+    # Each group of attention has a scheduler and a cache of its own.
+    apart = one(to_lines([sglang_run(server_info={**server, "dp_size": 4, "chunked_prefill_size": -1})])).subject
+    assert (apart.step_tokens, apart.kv_tokens) == (None, None)

@@ -73,8 +73,9 @@ LOG = LogFormat(
         ),
         # the whole budget: 0.10 to about 0.27 | vLLM-Ascend | 0.28 and later
         rule(
-            "Free memory on device (",
-            r"Free memory on device \((?P<free_at_start__gib>NUM)/(?P<device_memory__gib>NUM) GiB\) on startup\. "
+            "Free memory on device",
+            r"Free memory on device (?:\w+:\d+ )?"
+            r"\((?P<free_at_start__gib>NUM)/(?P<device_memory__gib>NUM) GiB\) on startup\. "
             r"Desired GPU memory utilization is \((?P<memory_fraction__n>NUM), (?P<requested_memory__gib>NUM) GiB\)\. "
             r"Actual usage(?: is|:) "
             r"(?:(?P<weights__gib>NUM) GiB for weights?|"

@@ -6,6 +6,8 @@ gaps. Sequence lengths are the client's tokenizer's; `usage_*` are the server's,
 
 from __future__ import annotations
 
+from typing import Any
+
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import Fields, anomaly, latency, lengths, present, rate
 from ullage.service.loadtests.loadtest import (
@@ -34,15 +36,21 @@ TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds
 
 
 def recognise(content: Content) -> bool:
-    first = content.first
+    first = _flat(content.first)
     if "timeslices" in first or not isinstance(first.get("request_latency"), dict):
         return False
     config = first.get("input_config")
     return "aiperf_version" in first or (isinstance(config, dict) and ("loadgen" in config or "phases" in config))
 
 
+def _flat(export: dict[str, Any]) -> dict[str, Any]:
+    """The first versions kept all metrics under `records`."""
+    records = export.get("records")
+    return {**export, **records} if isinstance(records, dict) else export
+
+
 def read(content: Content) -> LoadTest:
-    fields = Fields(content.first, content.file)
+    fields = Fields(_flat(content.first), content.file)
     return LoadTest(
         file=content.file,
         reader="aiperf",

@@ -1,4 +1,4 @@
-"""AIPerf's aggregate as CSV: the numbers of its JSON, rounded to two decimals and without its configuration.
+"""AIPerf's aggregate as CSV or as it is printed: the JSON's numbers, rounded to two decimals, without configuration.
 
 Two tables follow each other: metrics with their statistics, then single values. Both are laid out as the JSON has them
 and read by its reader. The load is not in the file: clients are as many as were under way.
@@ -27,10 +27,14 @@ _KEYS = {
 
 
 def recognise(content: Content) -> bool:
+    if content.shape is FileShape.TEXT:
+        return "NVIDIA AIPerf | LLM Metrics" in content.text and _printed_rows(content.text) != ()
     return content.shape is FileShape.CSV and tuple(content.rows[0][:2]) == ("Metric", "avg")
 
 
 def read(content: Content) -> LoadTest:
+    if content.shape is FileShape.TEXT:
+        content = replace(content, rows=_printed_rows(content.text))
     metrics = _metrics(content)
     if "request_latency" not in metrics:
         raise _wrong(content, content.rows[0][0], "has no row Request Latency")
@@ -38,15 +42,30 @@ def read(content: Content) -> LoadTest:
     e2e = point.latency(Definition.E2E)
     load, said = clients_by_little(point.achieved_rps, None if e2e is None else e2e.mean_s)
     rounded = anomaly(
-        Flag.STATED_BY_TOOL, "AIPerf rounds its CSV to two decimals; profile_export_aiperf.json of the run does not."
+        Flag.STATED_BY_TOOL,
+        "AIPerf rounds what it prints to two decimals; profile_export_aiperf.json of the run does not.",
     )
     return LoadTest(
         file=content.file,
         reader="aiperf_csv",
         tool="aiperf",
-        format_version="CSV",
+        format_version="as printed" if content.shape is FileShape.TEXT else "CSV",
         points=(replace(point, load=load, anomalies=(*point.anomalies, *said, rounded)),),
     )
+
+
+def _printed_rows(text: str) -> tuple[tuple[str, ...], ...]:
+    """The tables that AIPerf prints as rows of its CSV; a long label goes on in the next row, beside empty cells."""
+    rows: list[tuple[str, ...]] = []
+    for line in text.splitlines():
+        if not line.startswith(("\u2503", "\u2502")) or len(line) < 2:
+            continue
+        label, *cells = (each.strip().replace("N/A", "") for each in re.split("[\u2503\u2502]", line.strip())[1:-1])
+        if rows and cells and not any(cells) and rows[-1][0] != "Metric":
+            rows[-1] = (f"{rows[-1][0]} {label}", *rows[-1][1:])
+        elif cells:
+            rows.append((label, *cells))
+    return tuple(rows)
 
 
 def _metrics(content: Content) -> dict[str, Any]:

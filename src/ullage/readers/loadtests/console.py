@@ -7,18 +7,21 @@
     ==================================================
 
 A text may hold many blocks, one for each load. Before each the tools print the load, and vLLM its arguments as
-`Namespace(...)`; what stands before a block is taken for that block alone. Times are in milliseconds.
+`Namespace(...)`; what stands before a block is taken for that block alone. A block without either states no load:
+clients are as many as were under way. Times are in milliseconds.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import Content, FileShape
 from ullage.readers.loadtests.fields import MS, Fields, present, rate
+from ullage.readers.loadtests.general.clients import clients_by_little
 from ullage.readers.loadtests.serving_arrays import flat_latency, load_of
 from ullage.service.loadtests.loadtest import (
     CountedBy,
@@ -102,13 +105,14 @@ def _starts_anew(before: str) -> bool:
 
 def _numbers(text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, _, value in _LINE.findall(text):
+    for name, unit, value in _LINE.findall(text):
         latency = _LATENCY.match(name)
         if latency is not None:
             which = {"e2e latency": "e2el"}.get(latency.group(2).lower(), latency.group(2).lower())
             found[f"{latency.group(1).lower()}_{which}_ms"] = _value(value)
         elif name in _NAMES:
-            found[_NAMES[name]] = _value(value.split(" ")[0])
+            second = "_retokenized" if unit == "retokenized" else ""
+            found[_NAMES[name] + second] = _value(value.split(" ")[0])
     return found
 
 
@@ -124,7 +128,7 @@ def _value(text: str) -> Any:
 def _point(fields: Fields, place: int) -> Point:
     duration_s, completed = fields.need("duration"), fields.need_whole("completed")
     accepted = fields.number("accept_length")
-    return Point(
+    point = Point(
         name=f"result {place + 1}",
         subject=LoadTestSubject(
             model=fields.text("model"),
@@ -144,6 +148,7 @@ def _point(fields: Fields, place: int) -> Point:
             prompt_tokens=fields.amount("total_input_tokens"),
             output_tokens=fields.amount("total_output_tokens"),
             counted_by=CountedBy.SERVER,
+            other_output_tokens=fields.amount("total_output_tokens_retokenized"),
             rule=_rule(fields),
         ),
         latencies=present(
@@ -153,6 +158,22 @@ def _point(fields: Fields, place: int) -> Point:
             flat_latency(fields, "_e2el_ms", Definition.E2E, scale=MS),
         ),
     )
+    return point if _states_its_load(fields) else _by_little(point)
+
+
+def _states_its_load(fields: Fields) -> bool:
+    """Older versions of vLLM print the load above the block alone, and newer ones print it where there was a limit."""
+    return any(name in fields for name in ("request_rate", "max_concurrency", "failed"))
+
+
+def _by_little(point: Point) -> Point:
+    """The point with as many clients as were under way; where the end of a request is not stated, by its tokens."""
+    e2e, ttft, tpot = (point.latency(each) for each in (Definition.E2E, Definition.TTFT, Definition.TPOT))
+    mean_s = None if e2e is None else e2e.mean_s
+    if mean_s is None and ttft and tpot and ttft.mean_s and tpot.mean_s and point.mean_output_tokens:
+        mean_s = ttft.mean_s + tpot.mean_s * (point.mean_output_tokens - 1.0)
+    load, said = clients_by_little(point.achieved_rps, mean_s)
+    return replace(point, load=load, anomalies=(*point.anomalies, *said))
 
 
 def _rule(fields: Fields) -> LengthRule | None:

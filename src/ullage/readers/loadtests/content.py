@@ -17,8 +17,11 @@ from typing import Any
 from ullage.documents import yaml_values
 from ullage.errors import InputError
 
-# What serving benchmarks print has lines of `key: value` too, and is no YAML.
-_PRINTED = re.compile(r"^=+ *[A-Za-z ]*Benchmark Result *=+\s*$", re.MULTILINE)
+# What serving benchmarks print has lines of `key: value` too, and is no YAML. Logs put a time or a name before a line.
+_PRINTED = re.compile(r"^(?P<before>[^\n]{0,120}?)=+ *[A-Za-z ]*Benchmark Result *=+\s*$", re.MULTILINE)
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# AIPerf and genai-perf print their tables in boxes.
+_BOX = "\u2501\u2501"
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 256 * 2**20
 _YAML_KEY = re.compile(r"^(?:---\s*$|[A-Za-z_\"'][^,{}]*:(?:\s|$))")
@@ -66,14 +69,24 @@ def parse(data: bytes, *, file: str) -> Content:
     start = text.lstrip()
     if start.startswith(("{", "[")):
         return Content(file=file, shape=FileShape.JSON, text=text, sha256=sha256, documents=_json(text, file))
-    if _PRINTED.search(text):
-        return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
+    printed = _COLOUR.sub("", text)
+    if (header := _PRINTED.search(printed)) is not None or _BOX in text:
+        whole = printed if header is None else _without(header["before"], printed)
+        return Content(file=file, shape=FileShape.TEXT, text=whole, sha256=sha256)
     if _looks_like_yaml(start):
         return Content(file=file, shape=FileShape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
     if "," in start.splitlines()[0]:
         rows = tuple(tuple(row) for row in csv.reader(text.splitlines()) if row)
         return Content(file=file, shape=FileShape.CSV, text=text, sha256=sha256, rows=rows)
     return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
+
+
+def _without(before: str, text: str) -> str:
+    """The text without what a log put before its lines: the same as before the header, whatever its digits."""
+    if not before.strip():
+        return text
+    shape = re.sub(r"\d+", r"\\d+", re.escape(before.rstrip()))
+    return re.sub(rf"^{shape} ?", "", text, flags=re.MULTILINE)
 
 
 def _unpacked(data: bytes, file: str) -> bytes:

@@ -25,8 +25,13 @@ def flat_latency(fields: Fields, suffix: str, definition: Definition, *, scale: 
 
 
 def load_of(fields: Fields) -> OfferedLoad:
-    """`request_rate` is a number, the word inf (or a bare Infinity) or the word trace; `max_concurrency` caps it."""
+    """`request_rate` is a number, the word inf (or a bare Infinity) or the word trace; `max_concurrency` caps it.
+
+    A rate that was ramped up is written as inf, and no one rate is that of the test.
+    """
     cap = fields.whole("max_concurrency")
+    if fields.text("ramp_up_strategy") is not None:
+        return OfferedLoad(loop=Loop.OPEN, concurrency_cap_count=cap)
     rate = fields.raw("request_rate")
     burstiness = fields.amount("burstiness")
     if rate == "trace":

@@ -2,6 +2,7 @@
 
 `request_rate` may be the bare word Infinity, or "trace". Statistics are in ms, arrays in seconds. Output tokens are
 the server's, `total_output_tokens_retokenized` is the client's count of the same text. `concurrency` is a time average.
+`server_info` is what the server says of itself: its arguments, and what its cache holds.
 """
 
 from __future__ import annotations
@@ -101,11 +102,22 @@ def _rule(fields: Fields) -> LengthRule | None:
 def _subject(fields: Fields) -> LoadTestSubject:
     server = fields.child("server_info")
     accepted = fields.number("accept_length")
+
+    def limit(name: str) -> int | None:
+        """What the server states of one scheduler; several groups of attention have one each, -1 is no limit."""
+        value = server.number(name) if (server.number("dp_size") or 1) <= 1 else None
+        return int(value) if value is not None and value > 0 else None
+
     return LoadTestSubject(
         model=server.text("model_path"),
         engine=fields.text("backend"),
         engine_version=server.text("version"),
         tp=server.whole("tp_size"),
+        pp=server.whole("pp_size"),
+        ep=server.whole("ep_size"),
+        max_sequences=limit("max_running_requests"),
+        step_tokens=limit("chunked_prefill_size"),
+        kv_tokens=limit("max_total_num_tokens"),
         poll_steps=server.whole("scheduler_recv_interval"),
         dataset=fields.text("dataset_name"),
         notes=() if accepted is None else (f"speculative decoding, {accepted:g} tokens accepted per step",),

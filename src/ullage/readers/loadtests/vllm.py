@@ -27,12 +27,14 @@ from ullage.service.loadtests.loadtest import (
 )
 from ullage.service.loadtests.requests import latency_of, lengths_of, sending_rate_rps
 
-_KEYS = {"burstiness", "request_rate", "completed", "duration", "request_throughput"}
+_KEYS = {"request_rate", "completed", "duration", "request_throughput"}
 
 
 def recognise(content: Content) -> bool:
     keys = set(content.first) or (set(content.rows[0]) if content.rows else set())
-    return keys >= _KEYS and any(key.endswith(("_ttft_ms", "_e2el_ms")) for key in keys)
+    # SGLang's is a descendant; until 0.6.4 vLLM's own had no burstiness to tell them apart.
+    is_vllm = "burstiness" in keys or not any(key.endswith("_e2e_latency_ms") for key in keys)
+    return keys >= _KEYS and is_vllm and any(key.endswith(("_ttft_ms", "_e2el_ms")) for key in keys)
 
 
 def read(content: Content) -> LoadTest:
@@ -137,6 +139,8 @@ def _generation(keys: set[str]) -> str:
     """The file does not state its version; its keys bound it."""
     if "queue_times" in keys:
         return "keys of 0.32"
+    if "burstiness" not in keys:
+        return "keys of 0.6.3 or earlier"
     if "failed" in keys:
         return "keys of 0.12 or later"
     if "request_goodput:" in keys:

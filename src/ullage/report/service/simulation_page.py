@@ -70,6 +70,9 @@ class RepeatedSimulation(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
 
+_INSIDE = {None: "", True: "inside", False: "outside"}
+
+
 def predictions_page(repeated: RepeatedSimulation) -> list[RenderableType]:
     """One line for each latency of each test: predicted, its band, measured."""
     by = Text.assemble(f"{repeated.step.kind} step model (", evidence_text(repeated.step.evidence), ")")
@@ -77,15 +80,20 @@ def predictions_page(repeated: RepeatedSimulation) -> list[RenderableType]:
     for each in repeated.predictions:
         for one in each.latencies:
             measured = "" if one.measured_s is None else _seconds(one.measured_s)
-            verdict = {None: "", True: "inside", False: "outside"}[one.is_inside]
+            verdict = _INSIDE[one.is_inside]
             band = f"{_seconds(one.low_s)} to {_seconds(one.high_s)}"
             table.add_row(
                 each.name, f"{one.latency} {one.statistic}", _seconds(one.predicted_s), band, measured, verdict
             )
-        table.add_row(each.name, "output", f"{brief_number(each.output_tokens_per_s)} tokens/s", "", "", "")
-        if each.success_fraction < 1.0 or each.success_low_fraction < 1.0:
+        out = each.measured_output_tokens_per_s
+        came = "" if out is None else f"{brief_number(out)} tokens/s"
+        table.add_row(each.name, "output", f"{brief_number(each.output_tokens_per_s)} tokens/s", "", came, "")
+        answered = each.measured_success_fraction
+        if min(each.success_low_fraction, each.success_fraction, 1.0 if answered is None else answered) < 1.0:
             shares = f"{each.success_low_fraction:.2f} to {each.success_high_fraction:.2f}"
-            table.add_row(each.name, "answered", f"{each.success_fraction:.2f} of sent", shares, "", "")
+            seen = "" if answered is None else f"{answered:.2f} of sent"
+            verdict = _INSIDE[each.is_success_inside]
+            table.add_row(each.name, "answered", f"{each.success_fraction:.2f} of sent", shares, seen, verdict)
     head = Text.assemble((repeated.replica, "bold"), ", 1 replica, by the ", by)
     parts: list[RenderableType] = [head, "", table]
     parts += ["", *(Text(f"- {note}") for note in repeated.notes)] if repeated.notes else []

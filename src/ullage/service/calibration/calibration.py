@@ -65,7 +65,8 @@ class Measurement:
     """A point of a load test: what was run, and what was observed.
 
     `weight_fraction` is how much it counts beside the others in one fit: less where it is old or says little. `shown`
-    are more numbers that the file states: they are compared with a prediction, and no fit is made to them.
+    are more numbers that the file states: they are compared with a prediction, and no fit is made to them. So are the
+    share of requests that were answered, and the tokens that came out each second of one replica.
     """
 
     name: str
@@ -73,6 +74,8 @@ class Measurement:
     targets: tuple[Target, ...]
     weight_fraction: float = 1.0
     shown: tuple[Target, ...] = ()
+    answered_fraction: float | None = None
+    output_tokens_per_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,12 +202,12 @@ def scaled(times: RequestTimes, floor: Floor, factors: Factors) -> RequestTimes:
 
 def sensitivity(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> tuple[Floats, Floats]:
     """Log values of a measurement's targets and their derivatives by each factor's logarithm."""
-    base = _values(times, floor, logs, measurement)
+    base = values_at(times, floor, logs, measurement)
     slopes = np.zeros((base.size, len(PARAMETERS)))
     for place in range(len(PARAMETERS)):
         moved = logs.copy()
         moved[place] += _NUDGE
-        slopes[:, place] = (_values(times, floor, moved, measurement) - base) / _NUDGE
+        slopes[:, place] = (values_at(times, floor, moved, measurement) - base) / _NUDGE
     return base, slopes
 
 
@@ -276,7 +279,7 @@ def _kind_of(latency: str) -> str:
     return latency if latency in ERROR_SPREADS else "ttft"
 
 
-def _values(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> Floats:
+def values_at(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> Floats:
     replayed = replay(scaled(times, floor, Factors.of_logs(logs)), measurement.trial)
     return np.log([max(target.of(replayed), 1e-12) for target in measurement.targets])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,48 @@ class CalibrationProvenance:
     points: int
     ullage_version: str
     date: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedEngine:
+    """What the user stated of the engine that was tested; None is the engine's default.
+
+    Whoever uses the calibration takes these with it: the factors were fitted on the estimate of this version, and
+    TTFT near saturation is that of these limits.
+    """
+
+    engine_version: str | None = None
+    kv_tokens: int | None = None
+    max_sequences: int | None = None
+    budget_tokens: int | None = None
+    poll_steps: int | None = None
+    batch_wait_steps: int | None = None
+    capacity_policy: str | None = None
+    output_limit_tokens: int | None = None
+
+    @property
+    def stated(self) -> dict[str, str | int]:
+        """What was stated, by name."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+NOTHING_STATED = StatedEngine()
+
+
+def engine_of(document: Mapping[str, Any], *, file: str) -> StatedEngine:
+    """The engine that a document states; documents of earlier versions state none of it."""
+    given = document.get("stated_engine")
+    if given is None:
+        return NOTHING_STATED
+    texts = ("engine_version", "capacity_policy")
+    known = {each.name: str if each.name in texts else int for each in fields(StatedEngine)}
+    if not isinstance(given, Mapping) or not all(
+        value is None or type(value) is known.get(name) for name, value in given.items()
+    ):
+        fix = "Make it again with ullage calibrate."
+        raise InputError(field=f"{file}: stated_engine", value=given, problem="is not an engine's settings", fix=fix)
+    return StatedEngine(**{name: value for name, value in given.items() if name in known})
 
 
 def spread_of(document: Mapping[str, Any], *, file: str) -> FactorSpread:

@@ -16,7 +16,7 @@ from ullage.errors import InputError
 from ullage.evidence import Source
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import Runtime, whole
-from ullage.service.calibration.document import factors_of, spread_of
+from ullage.service.calibration.document import NOTHING_STATED, StatedEngine, engine_of, factors_of, spread_of
 from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.calibration.tested_range import range_of
@@ -41,6 +41,7 @@ class CalibrationEvidence:
     spread: FactorSpread
     tested: MeasuredRange | None = None
     notes: tuple[str, ...] = ()
+    engine: StatedEngine = NOTHING_STATED
 
 
 def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidence:
@@ -63,6 +64,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
         spread=spread_of(document, file=file),
         tested=range_of(document.get("tested")),
         notes=_notes(document.get("anomalies")),
+        engine=engine_of(document, file=file),
     )
 
 
@@ -115,7 +117,28 @@ def with_calibration(
         limits = engine_limits(memory.runtime, memory.kv_tokens)
         band = fit_band(times, spread, tested, most_sequences=limits.max_sequences, most_kv_tokens=limits.kv_tokens)
     made = calibrated_step(step, evidence.factors, evidence.source, band=band, tested=tested, spread=spread)
-    return replace(made, notes=evidence.notes)
+    return replace(made, notes=(*evidence.notes, *_otherwise(evidence, memory)))
+
+
+def _otherwise(evidence: CalibrationEvidence, memory: MemoryBudget) -> tuple[str, ...]:
+    """How the replica is run otherwise than the engine was that was tested, as far as that was stated."""
+    runtime = memory.runtime
+    here = {
+        "engine_version": runtime.version,
+        "kv_tokens": memory.kv_tokens,
+        "max_sequences": whole(runtime.max_sequences),
+        "budget_tokens": whole(runtime.step_tokens),
+        "poll_steps": whole(runtime.poll_steps),
+        "batch_wait_steps": runtime.settings.batch_wait_steps or 0,
+    }
+    tested = evidence.engine.stated
+    found = [
+        f"{name} {tested[name]} (here {value})" for name, value in here.items() if tested.get(name, value) != value
+    ]
+    if not found:
+        return ()
+    said = f"{evidence.file} was fitted to tests with {', '.join(found)}"
+    return (f"{said}: its factors correct the estimate of that engine.",)
 
 
 def engine_limits(runtime: Runtime, kv_tokens: int) -> EngineLimits:

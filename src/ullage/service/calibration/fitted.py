@@ -27,7 +27,12 @@ from ullage.service.calibration.calibration import (
 from ullage.service.calibration.hits import are_unknown
 from ullage.service.calibration.lengths import ASSUMED, lengths_of_test
 from ullage.service.calibration.prediction import fit_band
-from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, measurement_of
+from ullage.service.calibration.repeats import (
+    NotRepeatable,
+    RepeatTerms,
+    in_flight_of_waiting_client,
+    measurement_of,
+)
 from ullage.service.calibration.tested_range import range_tested
 from ullage.service.calibration.whose import refuse
 from ullage.service.loadtests.loadtest import LoadTest, Loop, Point
@@ -192,6 +197,7 @@ def _anomalies(fit: Calibration, points: Sequence[Point], terms: RepeatTerms) ->
             sentence="The share of prefix hits is not stated: none is assumed, hits would look like speed, and "
             "the bands are wider for it. Give --cached-share, or the tool's configuration next to its file.",
         )
+    yield from waiting_clients(points)
     rng = np.random.default_rng(0)
     if any(
         (found := lengths_of_test(each, each.requests, rng=rng)) is not None and ASSUMED.said_by in found.said_by
@@ -201,6 +207,18 @@ def _anomalies(fit: Calibration, points: Sequence[Point], terms: RepeatTerms) ->
             name="lengths",
             sentence="The file keeps sums and no lengths: they are assumed to be drawn evenly from 80 to 100 % of a "
             "nominal length, with the mean of the file.",
+        )
+
+
+def waiting_clients(points: Sequence[Point]) -> Iterator[EvidenceAnomaly]:
+    """Tests whose client could not send the rate it was told to, and states no limit of its own."""
+    found = [str(count) for each in points if (count := in_flight_of_waiting_client(each)) is not None]
+    if found:
+        yield EvidenceAnomaly(
+            name="closed_loop",
+            sentence=f"The client waited for the server in {len(found)} of {len(points)} points, and its limit of "
+            f"requests at once is not stated: they are simulated as closed loops of the {', '.join(found)} requests "
+            "that were in flight on average.",
         )
 
 

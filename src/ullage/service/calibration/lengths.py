@@ -19,8 +19,9 @@ from ullage.service.steps.work import Floats
 MOST_REQUESTS = 20_000
 ASSUMED = LengthRule(law=LengthLaw.UNIFORM, least_fraction=0.8, said_by="assumed")
 """What most published sweeps do, InferenceX's among them: evenly from 80 to 100 % of the nominal length."""
-# Totals that divide by so many requests do so by chance less than once in a hundred.
+# Both totals divide by so many requests, or one of them by so many, by chance less than once in a hundred.
 _LEAST_FOR_FIXED = 10
+_LEAST_FOR_ONE_FIXED = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,25 +53,29 @@ def lengths_of_test(
     # Those that failed were sent too, and loaded the engine until they did.
     count = point.sent_count or point.completed_count or PROMPTS_PER_CLIENT * (point.load.concurrency_cap_count or 10)
     count = max(1, min(count, MOST_REQUESTS))
-    rule = _rule(point)
+    of_prompts, of_outputs = _rule(point, tokens.prompt_tokens), _rule(point, tokens.output_tokens)
     drawn = [
         _drawn(side, mean, nominal, rule, std, count, rng)
-        for side, mean, nominal, std in (
-            (tokens.prompt_lengths, prompt, tokens.nominal_prompt_tokens, rule.prompt_std_tokens),
-            (tokens.output_lengths, output, tokens.nominal_output_tokens, rule.output_std_tokens),
+        for side, mean, nominal, rule, std in (
+            (tokens.prompt_lengths, prompt, tokens.nominal_prompt_tokens, of_prompts, of_prompts.prompt_std_tokens),
+            (tokens.output_lengths, output, tokens.nominal_output_tokens, of_outputs, of_outputs.output_std_tokens),
         )
     ]
     said = {where for _, where in drawn}
     return RequestLengths(prompt_tokens=drawn[0][0], output_tokens=drawn[1][0], said_by=", ".join(sorted(said)))
 
 
-def _rule(point: Point) -> LengthRule:
-    """The tool's, or fixed where the totals divide by the requests without a rest, or what is assumed."""
+def _rule(point: Point, total_tokens: float | None) -> LengthRule:
+    """The tool's, or fixed where totals divide by the requests without a rest, or what is assumed.
+
+    Either side may be fixed alone: prompts of one length have answers that end when they end.
+    """
     tokens, count = point.tokens, point.completed_count or 0
     if tokens.rule is not None:
         return tokens.rule
-    totals = (tokens.prompt_tokens, tokens.output_tokens)
-    if count >= _LEAST_FOR_FIXED and all(each and each % count == 0 for each in totals):
+    divide = [each % max(count, 1) == 0 for each in (tokens.prompt_tokens, tokens.output_tokens) if each]
+    both = count >= _LEAST_FOR_FIXED and divide == [True, True]
+    if both or (count >= _LEAST_FOR_ONE_FIXED and total_tokens and total_tokens % count == 0):
         return LengthRule(law=LengthLaw.FIXED, said_by="totals that divide by the requests")
     return ASSUMED
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.service.calibration.calibration import Measurement, Target, sensitivity
+from ullage.service.calibration.calibration import Measurement, Target, sensitivity, values_at
 from ullage.service.calibration.replay import LoadTestReplay, Replayed, replay
 from ullage.service.calibration.slowed import SlowedTimes
 from ullage.service.calibration.tested_range import load_of
@@ -22,6 +22,9 @@ from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 
+# Where factors move a latency further than this, a queue is about to form, and a derivative holds for none of the way:
+# the band then ends where the simulation does with all factors at their ends.
+_STEEP_LOG = math.log(2.0)
 # Latencies that are tokens first of all; the others are a prompt first of all.
 _BY_TOKEN = ("tpot", "e2e")
 
@@ -45,7 +48,10 @@ class PredictedLatency:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """One test, simulated as it was run. `doublings` is how far it lies beyond what was tested."""
+    """One test, simulated as it was run, and what was measured, where it was.
+
+    `doublings` is how far it lies beyond what was tested.
+    """
 
     name: str
     latencies: tuple[PredictedLatency, ...]
@@ -54,6 +60,15 @@ class Prediction:
     success_low_fraction: float
     success_high_fraction: float
     doublings: float
+    measured_output_tokens_per_s: float | None = None
+    measured_success_fraction: float | None = None
+
+    @property
+    def is_success_inside(self) -> bool | None:
+        """Whether the share that was answered lies in its band, to the hundredth that is shown; None if unknown."""
+        if self.measured_success_fraction is None:
+            return None
+        return self.success_low_fraction - 0.005 <= self.measured_success_fraction <= self.success_high_fraction + 0.005
 
 
 def predict(step: StepModel, measurement: Measurement) -> Prediction:
@@ -84,6 +99,8 @@ def predict(step: StepModel, measurement: Measurement) -> Prediction:
         success_low_fraction=share_low,
         success_high_fraction=share_high,
         doublings=doublings,
+        measured_output_tokens_per_s=measurement.output_tokens_per_s,
+        measured_success_fraction=measurement.answered_fraction,
     )
 
 
@@ -97,17 +114,32 @@ def _ratios(
         return [own if each.latency in _BY_TOKEN else first for each in targets], 0.0
     logs = np.array([step.times.factors.log(name) for name in PARAMETERS])
     asked = Measurement(name=measurement.name, trial=measurement.trial, targets=tuple(targets))
-    _, slopes = sensitivity(step.times.times, step.floor, logs, asked)
+    base, slopes = sensitivity(step.times.times, step.floor, logs, asked)
     doublings = doublings_beyond(step.measured, step, measurement.trial)
     # A first token is prefill first of all: prompts of another length are another question, shorter ones too.
     prompts = max(doublings, _prompt_doublings(step.measured, step, measurement.trial))
+    latencies = [("tpot", doublings) if each.latency in _BY_TOKEN else (each.latency, prompts) for each in targets]
     ratios = [
-        step.spread.ratio("tpot", slope, doublings=doublings)
-        if each.latency in _BY_TOKEN
-        else step.spread.ratio(each.latency, slope, doublings=prompts)
-        for each, slope in zip(targets, slopes, strict=True)
+        step.spread.ratio(latency, slope, doublings=far)
+        for (latency, far), slope in zip(latencies, slopes, strict=True)
     ]
-    return [(1.0 / each, each) for each in ratios], doublings
+    ends = [(1.0 / each, each) for each in ratios]
+    steep = [step.spread.factors_log(slope) > _STEEP_LOG for slope in slopes]
+    if not any(steep):
+        return ends, doublings
+    found = []
+    fast, slow = (values_at(step.times.times, step.floor, logs + way * step.spread.ends, asked) for way in (-1.0, 1.0))
+    for place, (latency, far) in enumerate(latencies):
+        if not steep[place]:
+            found.append(ends[place])
+            continue
+        most_log = step.spread.factors_log(slopes[place])
+        low, high = (
+            step.spread.bounded_ratio(latency, min(most_log, max(0.0, float(way))), doublings=far)
+            for way in (base[place] - fast[place], slow[place] - base[place])
+        )
+        found.append((1.0 / low, high))
+    return found, doublings
 
 
 def _prompt_doublings(tested: MeasuredRange | None, step: StepModel, trial: LoadTestReplay) -> float:

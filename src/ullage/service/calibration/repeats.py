@@ -31,6 +31,8 @@ from ullage.service.steps.work import Floats
 
 # Which definitions can be compared with a simulated TPOT: one value a request, without the first token.
 TPOT_DEFINITIONS = (Definition.TPOT, Definition.ITL_PER_REQUEST)
+CAP_REACHED_FRACTION = 0.5
+"""Of a cap that binds, so much is under way on average even in a run that is short against its first and last."""
 BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
 
 
@@ -60,11 +62,12 @@ class RepeatTerms:
     apart: ApartTest | None = None
 
     def limits_of(self, subject: LoadTestSubject) -> EngineLimits:
-        """The scheduler's limits of the engine that was tested."""
+        """The limits of the engine that was tested. Nobody knows its cache better than itself."""
+        limits = replace(self.limits, kv_tokens=subject.kv_tokens or self.limits.kv_tokens)
         if self.are_limits_stated:
-            return self.limits
+            return limits
         return replace(
-            self.limits,
+            limits,
             max_sequences=subject.max_sequences or self.limits.max_sequences,
             budget_tokens=subject.step_tokens or self.limits.budget_tokens,
             poll_steps=subject.poll_steps or self.limits.poll_steps,
@@ -84,7 +87,23 @@ def repeatable(point: Point, terms: RepeatTerms) -> Measurement | NotRepeatable:
     found = trial_of(point, terms)
     if isinstance(found, NotRepeatable):
         return found
-    return Measurement(name=point.name, trial=found, targets=_targets(point), shown=_shown(point))
+    answered = _answered_fraction(point)
+    replicas = 1 if terms.apart is not None else terms.replicas or point.subject.replicas or 1
+    # Of a test with failures the tools count the tokens of answers alone, and the engine made others too.
+    tokens_per_s = point.output_tokens_per_s if answered in (None, 1.0) else None
+    return Measurement(
+        name=point.name,
+        trial=found,
+        targets=_targets(point),
+        shown=_shown(point),
+        answered_fraction=answered,
+        output_tokens_per_s=None if tokens_per_s is None else tokens_per_s / replicas,
+    )
+
+
+def _answered_fraction(point: Point) -> float | None:
+    sent = point.sent_count
+    return point.completed_count / sent if sent and point.completed_count is not None else None
 
 
 def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable:
@@ -109,10 +128,12 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
     # A router that balances gives each of several replicas every so-manieth request.
     prompt, output = lengths.prompt_tokens[::replicas], lengths.output_tokens[::replicas]
     hits = prefix_hits(point, terms.cached_fraction, lengths.prompt_tokens, requests)
-    if point.load.loop is Loop.CLOSED or _is_capped(point):
-        if point.load.concurrency_cap_count is None:
+    waited = in_flight_of_waiting_client(point)
+    if point.load.loop is Loop.CLOSED or _is_capped(point) or waited is not None:
+        at_once = point.load.concurrency_cap_count or waited
+        if at_once is None:
             return NotRepeatable(point=point.name, reason="is a closed loop without its concurrency")
-        clients, arrivals = min(max(1, round(point.load.concurrency_cap_count / replicas)), prompt.size), None
+        clients, arrivals = min(max(1, round(at_once / replicas)), prompt.size), None
     else:
         found = _arrivals(point, lengths.prompt_tokens.size, rng)
         if found is None:
@@ -141,13 +162,34 @@ def _not_apart(point: Point, terms: RepeatTerms) -> NotRepeatable | None:
 
 
 def _is_capped(point: Point) -> bool:
-    """An open loop whose cap binds is a closed one: the server decides when the next request is sent."""
-    load = point.load
-    if load.concurrency_cap_count is None or load.loop is Loop.TRACE:
+    """An open loop whose cap binds is a closed one: the server decides when the next request is sent.
+
+    A server that falls behind is not enough for that: the cap binds where the client was late too, and where about as
+    many as it allows were under way.
+    """
+    load, in_flight = point.load, point.little_concurrency_count
+    cap = load.concurrency_cap_count
+    if cap is None or load.loop is Loop.TRACE:
         return False
-    if load.loop is Loop.BURST:
+    if load.loop is Loop.BURST or not load.offered_rps:
         return True
-    return not load.offered_rps or (point.achieved_rps or 0.0) < KEPT_UP_FRACTION * load.offered_rps
+    least_rps = KEPT_UP_FRACTION * load.offered_rps
+    is_late = point.sent_rps is None or point.sent_rps < least_rps
+    is_full = in_flight is None or in_flight >= CAP_REACHED_FRACTION * cap
+    return (point.achieved_rps or 0.0) < least_rps and is_late and is_full
+
+
+def in_flight_of_waiting_client(point: Point) -> int | None:
+    """How many requests were in flight where a client waited for the server and its own limit is not stated.
+
+    Such a test is a closed loop, whatever rate it was told to send: simulated at the rate that it did send, its queue
+    would grow for as long as it ran. None for any other test, and where each request's own time is known.
+    """
+    load, count = point.load, point.little_concurrency_count or point.mean_concurrency_count
+    waited = any(each.flag is Flag.CLOSED_LOOP_SATURATION for each in point.anomalies)
+    if not waited or load.loop is not Loop.OPEN or load.concurrency_cap_count is not None or point.has_every_request:
+        return None
+    return None if not count else max(1, round(count))
 
 
 def _targets(point: Point) -> tuple[Target, ...]:

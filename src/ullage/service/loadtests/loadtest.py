@@ -231,7 +231,8 @@ class Tokens:
 class LoadTestSubject:
     """What was tested, as far as the file says. `replicas` are those behind one address.
 
-    `max_sequences`, `step_tokens` and `poll_steps` are the scheduler's, where launch arguments lie beside the result.
+    `max_sequences`, `step_tokens` and `poll_steps` are the scheduler's, where launch arguments lie beside the result or
+    in it; `kv_tokens` is what the engine said its cache holds.
     `is_apart` says that prefill and decode ran on replicas of their own.
     """
 
@@ -249,6 +250,7 @@ class LoadTestSubject:
     max_sequences: int | None = None
     step_tokens: int | None = None
     poll_steps: int | None = None
+    kv_tokens: int | None = None
     is_apart: bool | None = None
     notes: tuple[str, ...] = ()
 

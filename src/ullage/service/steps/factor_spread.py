@@ -37,10 +37,33 @@ class FactorSpread:
 
     def spread(self, latency: str, slopes: Floats, *, doublings: float = 0.0) -> float:
         """Of the logarithm of a latency with these derivatives by the factors, so far beyond what was tested."""
-        kind = latency if latency in DISTANCE_SPREADS else "ttft"
-        factors = float(slopes @ np.array(self.covariance) @ slopes)
-        return math.sqrt(factors + self.fit_spreads[kind] ** 2 + (DISTANCE_SPREADS[kind] * doublings) ** 2)
+        return math.hypot(self._of_factors(slopes), self._of_rest(latency, doublings))
 
     def ratio(self, latency: str, slopes: Floats, *, doublings: float = 0.0) -> float:
         """8 of 10 measurements lie between the prediction over this and the prediction times this."""
-        return math.exp(t_quantile(0.9, self.degrees) * self.spread(latency, slopes, doublings=doublings))
+        return math.exp(self._quantile * self.spread(latency, slopes, doublings=doublings))
+
+    def factors_log(self, slopes: Floats) -> float:
+        """The part of that ratio's logarithm which the factors make, as far as the derivatives hold."""
+        return self._quantile * self._of_factors(slopes)
+
+    def bounded_ratio(self, latency: str, factors_log: float, *, doublings: float = 0.0) -> float:
+        """The ratio where the factors make so much of it."""
+        return math.exp(math.hypot(factors_log, self._quantile * self._of_rest(latency, doublings)))
+
+    @property
+    def ends(self) -> Floats:
+        """How far the logarithm of each factor may be off either way, one time in ten."""
+        found: Floats = self._quantile * np.sqrt(np.diag(np.array(self.covariance)))
+        return found
+
+    @property
+    def _quantile(self) -> float:
+        return t_quantile(0.9, self.degrees)
+
+    def _of_factors(self, slopes: Floats) -> float:
+        return math.sqrt(float(slopes @ np.array(self.covariance) @ slopes))
+
+    def _of_rest(self, latency: str, doublings: float) -> float:
+        kind = latency if latency in DISTANCE_SPREADS else "ttft"
+        return math.hypot(self.fit_spreads[kind], DISTANCE_SPREADS[kind] * doublings)

@@ -1,8 +1,10 @@
 """What a tool's own configuration says of a test, where it lies beside the result.
 
-inference-perf keeps the law of its lengths, the prompts that it repeats, whether answers may end early and when its
-client gives up in config.yaml (or profile.yaml), beside its result or one folder above; the launch arguments of the
-engine lie in exp-config.yaml. Of two files that state a thing the nearer one counts.
+inference-perf keeps the law of its lengths, the prompts that it repeats, whether answers may end early, when its client
+gives up and how many requests its workers send at once in config.yaml (or profile.yaml), beside its result or one
+folder above; the launch arguments of the engine lie in exp-config.yaml, or with a recording of vLLM's timestamps in
+meta.json. Of two files that state a thing the nearer one
+counts.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from ullage.service.loadtests.loadtest import (
     Tokens,
 )
 
-_NAMES = ("config.yaml", "config.yml", "profile.yaml", "profile.yml", "exp-config.yaml", "exp-config.yml")
-_READERS = ("inference_perf", "inference_perf_requests")
+_NAMES = ("config.yaml", "config.yml", "profile.yaml", "profile.yml", "exp-config.yaml", "exp-config.yml", "meta.json")
+_READERS = ("inference_perf", "inference_perf_requests", "engine_timestamps")
 _MOST_BYTES = 1_000_000
 # aiohttp, which the tool sends with, gives up after five minutes unless it is told otherwise.
 _CLIENT_TIMEOUT_S = 300.0
@@ -79,20 +81,36 @@ def _configured(point: Point, configurations: Sequence[ToolConfiguration]) -> Po
     return replace(
         point,
         subject=_subject(subject, first),
-        load=replace(load, timeout_s=load.timeout_s or timeout_s),
+        load=replace(
+            load,
+            timeout_s=load.timeout_s or timeout_s,
+            concurrency_cap_count=load.concurrency_cap_count or _at_once(stated),
+        ),
         tokens=_tokens(tokens, point.completed_count, stated),
     )
 
 
+def _at_once(stated: Any) -> int | None:
+    """Requests that the tool's workers have under way at most; the defaults of both depend on version and machine."""
+    workers, each = (_whole(stated("load", name)[0]) for name in ("num_workers", "worker_max_concurrency"))
+    return workers * each if workers and each else None
+
+
 def _subject(subject: LoadTestSubject, first: Any) -> LoadTestSubject:
     model, engine = first(("server", "model_name"), ("model",))[0], first(("server", "type"))[0]
+
+    def argument(name: str) -> int | None:
+        return _whole(first((name,), ("engine_kwargs", name))[0])
+
+    version = first(("vllm_version",))[0]
     return replace(
         subject,
         model=subject.model or (model if isinstance(model, str) else None),
         engine=subject.engine or (engine if isinstance(engine, str) else None),
-        tp=subject.tp or _whole(first(("tensor_parallelism",), ("tensor_parallel_size",))[0]),
-        max_sequences=subject.max_sequences or _whole(first(("max_num_seqs",))[0]),
-        step_tokens=subject.step_tokens or _whole(first(("max_num_batched_tokens",))[0]),
+        engine_version=subject.engine_version or (version if isinstance(version, str) else None),
+        tp=subject.tp or argument("tensor_parallelism") or argument("tensor_parallel_size"),
+        max_sequences=subject.max_sequences or argument("max_num_seqs"),
+        step_tokens=subject.step_tokens or argument("max_num_batched_tokens"),
     )
 
 

@@ -56,6 +56,21 @@ SIDE_FILES: tuple[SideFile, ...] = (
         instead="Give stage_N_lifecycle_metrics.json of the run.",
     ),
     SideFile(
+        what="the totals of vllm bench throughput, without the latency of any request",
+        recognise=_is_object_with("elapsed_time", "num_requests", "tokens_per_second"),
+        instead="Give a result of vllm bench serve.",
+    ),
+    SideFile(
+        what="the times of whole batches by vllm bench latency",
+        recognise=_is_object_with("avg_latency", "latencies", "percentiles"),
+        instead="Give a result of vllm bench serve.",
+    ),
+    SideFile(
+        what="AIPerf's server metrics as CSV",
+        recognise=lambda content: content.text.startswith("# AIPerf Server Metrics Export"),
+        instead="Give server_metrics_export.json of the same run.",
+    ),
+    SideFile(
         what="a JSON schema",
         recognise=_is_object_with("$defs", "properties"),
         instead="Give a report written by it.",
