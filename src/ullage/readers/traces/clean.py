@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
 from ullage.readers.traces.aliases import Unread, borrowed_sentence, unread_columns, unread_sentence
+from ullage.readers.traces.dates import settle_order
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
 from ullage.readers.traces.files import Glimpse, Layout
 from ullage.readers.traces.sql import name, text
@@ -60,7 +61,7 @@ _serial = itertools.count(1)
 
 # A hundred times the longest context of any model; sums of what is larger leave 64 bits.
 MOST_TOKENS = 1_000_000_000
-UNREAD_TIME = "an arrival time that is neither ISO 8601 (2026-11-18T09:30:00Z) nor a number of seconds"
+UNREAD_TIME = "an arrival time that is neither a date and time (such as 2026-11-18T09:30:00Z) nor a number of seconds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,10 @@ def clean(
     """The trace that a draft describes; an error where nothing of it can be kept."""
     table = f"ullage_rows_{next(_serial)}"
     _materialise(connection, draft, files, table)
+    ordered = settle_order(connection, table, files[0].name) if draft.time else None
+    if ordered is not None:
+        forget_rejected(connection)
+        _materialise(connection, draft, files, table)
     table, units = settled(connection, draft, table)
     draft = _with_clock(connection, draft, table, files)
     reason = _reason(draft)
@@ -108,7 +113,13 @@ def clean(
         start_epoch_s=start_s if draft.clock is Clock.UTC else None,
         zone=written_zone,
         block_tokens=draft.block_tokens,
-        anomalies=(*_row_anomalies(counts, draft), *zone_anomalies, *units, *_column_anomalies(draft, unread)),
+        anomalies=(
+            *_row_anomalies(counts, draft),
+            *zone_anomalies,
+            *([ordered] if ordered else []),
+            *units,
+            *_column_anomalies(draft, unread),
+        ),
         unread=tuple(each.field for each in unread),
     )
 
@@ -123,7 +134,7 @@ def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[G
     select = f"SELECT {', '.join(columns)}, unreadable_ FROM ({draft.rows})"
     kind = "TEMP VIEW" if all(file.layout is Layout.PARQUET for file in files) else "TEMP TABLE"
     try:
-        connection.execute(f"CREATE {kind} {table} AS {select}")
+        connection.execute(f"CREATE OR REPLACE {kind} {table} AS {select}")
     except duckdb.OutOfMemoryException:
         raise InputError(
             field="trace",
@@ -260,6 +271,12 @@ def _examples(
     return tuple(found)
 
 
+def forget_rejected(connection: DuckDBPyConnection) -> None:
+    """Before a file is read again, so that no line counts twice."""
+    for table in (REJECTED_LINES, f"{REJECTED_LINES}_scan"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
 def rejected_lines(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> tuple[RowReason, ...]:
     if all(file.layout is not Layout.CSV for file in files):
         return ()
@@ -296,7 +313,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
     if not draft.time:
         return "UTC", ()
     rows = connection.execute(
-        f"SELECT regexp_extract(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_, count(*) "
+        f"SELECT regexp_extract(time_, '(Z|UTC|GMT|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_, count(*) "
         f"FROM {table} WHERE time_ LIKE '%:%' GROUP BY zone_ ORDER BY zone_"
     ).fetchall()
     zones = {row[0]: int(row[1]) for row in rows}
@@ -304,7 +321,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
         # Numbers count from 1970 in UTC.
         return "UTC", ()
     bare = zones.pop("", 0)
-    names = sorted({"UTC" if each in ("Z", "UTC", "+00", "+00:00", "+0000") else each for each in zones})
+    names = sorted({"UTC" if each in ("Z", "UTC", "GMT", "+00", "+00:00", "+0000") else each for each in zones})
     written = names[0] if len(names) == 1 else "several offsets"
     if not bare:
         return written, _several_offsets(names)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
 from ullage.readers import misplaced
+from ullage.readers.traces import dates
 from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
@@ -43,11 +44,12 @@ def open_trace(
     `zone` is the zone of stamps that carry none.
     """
     connection = connect(zone)
+    mapping = dates.state_order(connection, mapping or {})
     files = [_glimpsed(connection, path) for path in expand(patterns)]
     if mapping:
         _refuse_both(mapping, format_name)
         _refuse_mixed(files)
-        if not mapping.keys().isdisjoint(tables.MEASURED):
+        if _names_rates(mapping, files):
             return _open_mapped_rates(connection, files, mapping, zone)
         return clean(connection, draft_mapped(files, mapping), files, format_name="columns", zone=zone)
     reader = _named(format_name, files) if format_name else recognise(files)
@@ -57,6 +59,12 @@ def open_trace(
     if isinstance(reader, RateReader):
         return open_points(connection, reader, files, zone=zone)
     return clean(connection, reader.draft(files), files, format_name=reader.name, zone=zone)
+
+
+def _names_rates(mapping: Mapping[str, str], files: Sequence[Glimpse]) -> bool:
+    """Whether a mapping names a rate, or only the time of what is a table of rates by its other columns."""
+    only_time = all(ours.startswith("arrival_") for ours in mapping)
+    return not mapping.keys().isdisjoint(tables.MEASURED) or (only_time and tables.TABLE.recognises(files[0]))
 
 
 def _glimpsed(connection: DuckDBPyConnection, path: str) -> Glimpse:
@@ -93,6 +101,7 @@ def connect(zone: str = "") -> DuckDBPyConnection:
         raise InputError(
             field="zone", value=zone, problem="is not a time zone", fix="Give a name such as Europe/Berlin or UTC."
         ) from None
+    dates.define(connection)
     return connection
 
 

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
-from ullage.readers.traces.clean import EARLIEST_EPOCH_S, LATEST_EPOCH_S, rejected_lines
+from ullage.readers.traces.clean import EARLIEST_EPOCH_S, LATEST_EPOCH_S, forget_rejected, rejected_lines
+from ullage.readers.traces.dates import settle_order
 from ullage.readers.traces.files import Glimpse
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.trace import Clock, RateTable, RowCounts, RowReason
@@ -111,18 +112,12 @@ def open_points(
     connection: DuckDBPyConnection, reader: RateReader, files: Sequence[Glimpse], *, zone: str, measure: str = ""
 ) -> RateTable:
     """The table of counted windows that a reader's points make; `measure` is what the user says that values are."""
-    import duckdb
-
-    try:
-        connection.execute(f"CREATE TEMP TABLE ullage_points AS {reader.points(files)}")
-    except duckdb.Error as error:
-        detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
-        raise InputError(
-            field="trace",
-            value=files[0].name,
-            problem=f"cannot be read ({detail})",
-            fix="It may be cut; export it again.",
-        ) from None
+    points = reader.points(files)
+    _materialise(connection, points, files)
+    ordered = settle_order(connection, "ullage_points", files[0].name)
+    if ordered is not None:
+        forget_rejected(connection)
+        _materialise(connection, points, files)
     rows = _counted_rows(connection, files)
     _refuse_other_clocks(connection, files)
     width_s = _width_s(connection, files)
@@ -139,8 +134,27 @@ def open_points(
         sources=tuple(file.name for file in files),
         clock=Clock.UTC,
         zone=_zone(connection, zone),
-        anomalies=(*_anomalies(connection, rows, guessed, width_s), *_zone_note(connection, zone)),
+        anomalies=(
+            *_anomalies(connection, rows, guessed, width_s),
+            *_zone_note(connection, zone),
+            *([ordered] if ordered else []),
+        ),
     )
+
+
+def _materialise(connection: DuckDBPyConnection, points: str, files: Sequence[Glimpse]) -> None:
+    import duckdb
+
+    try:
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE ullage_points AS {points}")
+    except duckdb.Error as error:
+        detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
+        raise InputError(
+            field="trace",
+            value=files[0].name,
+            problem=f"cannot be read ({detail})",
+            fix="It may be cut; export it again.",
+        ) from None
 
 
 def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RowCounts:
@@ -252,7 +266,7 @@ def _has_bare_stamps(connection: DuckDBPyConnection) -> bool:
     (found,) = _one(
         connection,
         "SELECT count(*) FROM ullage_points WHERE time_ LIKE '%:%' AND NOT "
-        "regexp_matches(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$')",
+        "regexp_matches(time_, '(Z|UTC|GMT|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$')",
     )
     return bool(found)
 
