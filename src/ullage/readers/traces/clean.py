@@ -14,6 +14,7 @@ from ullage.readers.traces.aliases import Unread, borrowed_sentence, unread_colu
 from ullage.readers.traces.dates import settle_order
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
 from ullage.readers.traces.files import Glimpse, Layout
+from ullage.readers.traces.numerals import NOTHING
 from ullage.readers.traces.sql import name, text
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.trace import SQL_TYPES, Clock, RowCounts, RowReason, Trace
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # A calendar time outside these years is a wrong unit or a broken clock: no model was served before 2000.
 EARLIEST_EPOCH_S = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC).timestamp()
 LATEST_EPOCH_S = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC).timestamp()
+# The days from 2000 to 2100 as spreadsheets number them.
+EXCEL_DAYS = (36526, 73051)
 # More than this share dropped, and the rest may be no sample of the whole.
 GRAVE_DROPPED_FRACTION = 0.05
 
@@ -118,6 +121,7 @@ def clean(
             *zone_anomalies,
             *([ordered] if ordered else []),
             *units,
+            *_lost_values(connection, draft, table, tally.kept_rows),
             *_column_anomalies(draft, unread),
         ),
         unread=tuple(each.field for each in unread),
@@ -129,6 +133,7 @@ def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[G
     import duckdb
 
     columns = [f"CAST({expression} AS {SQL_TYPES[ours]}) AS {name(ours)}" for ours, expression in draft.columns.items()]
+    columns += [f"{_lost(draft.columns[ours], raw)} AS {name(f'lost_{ours}')}" for ours, raw in draft.raw.items()]
     columns.append(f"NOT COALESCE({draft.is_request}, false) AS other_")
     columns.append(f"CAST({draft.time or 'NULL'} AS VARCHAR) AS time_")
     select = f"SELECT {', '.join(columns)}, unreadable_ FROM ({draft.rows})"
@@ -152,15 +157,23 @@ def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[G
         ) from None
 
 
+def _lost(expression: str, raw: str) -> str:
+    """SQL for what was written where no number could be read; NULL where there is one, or nothing was written."""
+    nothing = ", ".join(text(each) for each in NOTHING)
+    written = f"trim(CAST({raw} AS VARCHAR))"
+    return f"CASE WHEN ({expression}) IS NULL AND lower({written}) NOT IN ({nothing}) THEN {written} END"
+
+
 def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files: Sequence[Glimpse]) -> Draft:
     """Settles whether numbers are calendar times, and refuses those that are calendar times in another unit."""
     if draft.clock in (Clock.SESSION, Clock.NONE):
         return draft
     sample = connection.execute(
-        f"SELECT median(arrival_s) FROM (SELECT arrival_s FROM {table} "
+        "SELECT median(arrival_s), min(arrival_s), max(arrival_s), bool_or(arrival_s <> floor(arrival_s)) FROM "
+        f"(SELECT arrival_s FROM {table} "
         "WHERE arrival_s IS NOT NULL AND NOT isnan(arrival_s) AND NOT other_ LIMIT 10000)"
     ).fetchall()
-    middle = sample[0][0]
+    middle, least, most, has_fractions = sample[0]
     if middle is None:
         return draft
     is_calendar = EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S
@@ -169,7 +182,19 @@ def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files:
     # A relative time beyond a thousand years, or a calendar time outside this century, is another unit.
     if draft.clock is Clock.UTC or middle > 3e10:
         raise _wrong_unit(files, middle)
+    if draft.time and has_fractions and EXCEL_DAYS[0] <= least and most <= EXCEL_DAYS[1]:
+        raise _days_or_seconds(files, least, most)
     return draft
+
+
+def _days_or_seconds(files: Sequence[Glimpse], least: float, most: float) -> InputError:
+    day = datetime.date(1899, 12, 30) + datetime.timedelta(days=int(least))
+    return InputError(
+        field=f"{files[0].name}: arrival time",
+        value=f"{least:g} to {most:g}",
+        problem=f"is {day.isoformat()} and after as Excel counts days, or seconds from some start",
+        fix="Say which: --column arrival_excel=COLUMN or --column arrival_s=COLUMN.",
+    )
 
 
 def _wrong_unit(files: Sequence[Glimpse], middle: float) -> InputError:
@@ -416,6 +441,32 @@ def _column_anomalies(draft: Draft, unread: Sequence[Unread]) -> list[Anomaly]:
     if unread:
         found.append(Anomaly(kind=AnomalyKind.UNREAD_COLUMNS, weight=Severity.NOTE, sentence=unread_sentence(unread)))
     return found
+
+
+def _lost_values(connection: DuckDBPyConnection, draft: Draft, table: str, rows: int) -> list[Anomaly]:
+    """Columns of which values were left out, because they are no numbers that are read here."""
+    if not draft.raw:
+        return []
+    columns = [name(f"lost_{ours}") for ours in draft.raw]
+    counted = ", ".join(f"count({column}), first({column}) FILTER ({column} IS NOT NULL)" for column in columns)
+    found = connection.execute(f"SELECT {counted} FROM {table} WHERE NOT other_").fetchall()[0]
+    anomalies = []
+    for place, ours in enumerate(draft.raw):
+        lost, example = found[2 * place : 2 * place + 2]
+        # Shown only where it looks like a number: a wrong column may hold anything, and anomalies are shared.
+        shown = f" (the first: {example})" if lost and re.fullmatch(r"[-+]?\d[\w.,:%/ -]{0,20}", example) else ""
+        if lost:
+            anomalies.append(
+                Anomaly(
+                    kind=AnomalyKind.UNREAD_VALUES,
+                    weight=Severity.SERIOUS if lost > GRAVE_DROPPED_FRACTION * rows else Severity.CAUTION,
+                    sentence=f"{lost:,} value{'s' if lost > 1 else ''} of {draft.borrowed.get(ours, ours)} cannot be "
+                    f"read as a number{shown}, and count as unknown.",
+                    share_fraction=min(1.0, lost / rows),
+                    touches=("lengths",) if ours.endswith("_tokens") else ("inflight",),
+                )
+            )
+    return anomalies
 
 
 def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:

@@ -122,11 +122,13 @@ def settle_order(connection: DuckDBPyConnection, table: str, where: str) -> Anom
         raise _undecided(where, example, why)
     connection.execute(f"SET VARIABLE {_VARIABLE} = '{order}'")
     other = "month" if order == "day" else "day"
+    fix = (
+        "" if why.startswith("no month") else f" If they are {other} first, give --column arrival_{other}_first=COLUMN."
+    )
     return Anomaly(
         kind=AnomalyKind.UNIT_UNCERTAIN,
         weight=Severity.NOTE,
-        sentence=f"Dates such as {example} are read {order} first: {why}. If they are {other} first, give "
-        f"--column arrival_{other}_first=COLUMN.",
+        sentence=f"Dates such as {example} are read {order} first: {why}.{fix}",
         touches=("season",),
     )
 

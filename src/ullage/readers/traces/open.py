@@ -16,7 +16,7 @@ from ullage.readers.traces import dates
 from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
-from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse
+from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse, wrapped
 from ullage.readers.traces.rates import servegen, tables
 from ullage.readers.traces.rates.points import RateReader, open_points
 from ullage.readers.traces.sql import text
@@ -45,7 +45,7 @@ def open_trace(
     """
     connection = connect(zone)
     mapping = dates.state_order(connection, mapping or {})
-    files = [_glimpsed(connection, path) for path in expand(patterns)]
+    files = [_unwrapped(_glimpsed(connection, path), mapping) for path in expand(patterns)]
     if mapping:
         _refuse_both(mapping, format_name)
         _refuse_mixed(files)
@@ -74,6 +74,25 @@ def _glimpsed(connection: DuckDBPyConnection, path: str) -> Glimpse:
         if (other := misplaced(Path(path), asked="trace")) is not None:
             raise other from None
         raise
+
+
+def _unwrapped(file: Glimpse, mapping: Mapping[str, str]) -> Glimpse:
+    """The records inside a JSON file, where the file itself is of no known format: exports wrap them in an object."""
+    if _is_read(file, mapping):
+        return file
+    inner = [each for each in wrapped(file) if _is_read(each, mapping)]
+    if len(inner) > 1:
+        raise InputError(
+            field="trace",
+            value=file.name,
+            problem=f"holds records at {' and at '.join(each.records for each in inner)}",
+            fix="Give each list in a file of its own.",
+        )
+    return inner[0] if inner else file
+
+
+def _is_read(file: Glimpse, mapping: Mapping[str, str]) -> bool:
+    return file.has(*mapping.values()) if mapping else bool(_candidates(file))
 
 
 def _refuse_mixed(files: Sequence[Glimpse]) -> None:

@@ -61,6 +61,12 @@ def moment(value: str, kind: str = "") -> str:
     return f"CASE WHEN {count} IS NULL THEN {stamp(value)} ELSE {sized} END"
 
 
+def serial_day(value: str) -> str:
+    """Seconds since 1970 from a day as Excel counts them, in the connection's zone."""
+    past = f"to_microseconds(CAST(round(TRY_CAST({value} AS DOUBLE) * 86400e6) AS BIGINT))"
+    return f"epoch(CAST(TIMESTAMP '1899-12-30' + {past} AS TIMESTAMPTZ))"
+
+
 def words(value: str) -> str:
     """Text, with the empty string and the dash of access logs meaning nothing."""
     return f"NULLIF(NULLIF(CAST({value} AS VARCHAR), ''), '-')"
