@@ -113,6 +113,13 @@ def test_an_end_is_read_in_the_order_of_the_arrival(tmp_path: Path) -> None:
     assert trace.relation.order("arrival_s").project("duration_s").fetchall() == [(7.0,), (9.0,)]
 
 
+def test_a_date_beside_a_time_of_day_is_one_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    rows = "18/11/2026,1:05:00 PM,100,20\n19/11/2026,2:05:00 PM,100,20\n"
+    path.write_text(f"Date,Time,prompt_tokens,output_tokens\n{rows}")
+    assert start_and_span(open_trace([str(path)])) == (MOMENT.timestamp(), 90_000.0)
+
+
 def test_a_line_that_cannot_be_split_counts_once_though_the_file_is_read_twice(tmp_path: Path) -> None:
     path = log(tmp_path, days("%m/%d/%Y %H:%M:%S", 40))
     with open(path, "a") as file:

@@ -182,3 +182,11 @@ def test_packed_files_are_named_as_what_they_are(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(InputError, match=says):
             read(path)
+
+
+def test_points_that_repeat_are_said_to_be_counted_twice(tmp_path: Path) -> None:
+    rows = hours(["100", "120", "90"])
+    for given, repeats in ((rows, 0), ([*rows, *rows], 3)):
+        found = open_trace([str(table(tmp_path, "Time,requests", given))])
+        said = [each.sentence for each in found.anomalies if each.kind is AnomalyKind.DUPLICATES]
+        assert [each[:36] for each in said] == ["3 of 6 points repeat another one, ti"][:repeats]

@@ -8,10 +8,11 @@ Times have a name for each unit they are logged in, so that the unit is stated w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ullage.errors import InputError, unknown_name
-from ullage.readers.traces.aliases import counts_requests, usual_columns
+from ullage.readers.traces.aliases import counts_requests, plain_name, usual_columns
 from ullage.readers.traces.draft import Draft, TraceReader, json_path, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
 from ullage.readers.traces.numerals import are_plain, are_timed, decimal_mark, printed_duration, printed_number
@@ -31,6 +32,7 @@ KNOWN = (
     "end_time",
     "first_token_time",
 )
+_DATES = ("date", "day", "datum", "logdate", "requestdate")
 # Columns that measure: what stands in them and is no number is worth a word.
 MEASURES = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "duration_s", "ttft_s", "wait_s")
 # What a second moment says, in our terms, once the arrival is known.
@@ -74,6 +76,7 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
     columns: dict[str, str] = {}
     fields: dict[str, str] = {}
     raw: dict[str, str] = {}
+    both = ""
     for ours, theirs in {**mapping, **own, **usual}.items():
         field = _field_of(file, ours, theirs)
         column, expression = _printed(files, ours, field) or _expression(ours, name(field), _common_type(files, field))
@@ -83,6 +86,9 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
             )
         columns[column] = expression
         fields[field] = _path_of(file, field)
+        if ours == "arrival_time" and (date := _date_beside(file, field)) is not None:
+            both = f"concat_ws(' ', {name(date)}, {name(field)})"
+            columns[column], fields[date] = moment(both), date
         if file.layout is not Layout.PARQUET and column in MEASURES and ours not in MOMENTS:
             raw[column] = name(field)
     _subtract_arrival(columns, {**mapping, **own, **usual})
@@ -91,7 +97,7 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
         rows=rows_of(files, fields),
         columns=columns,
         clock=Clock.RELATIVE if "arrival_s" in columns else Clock.NONE,
-        time=name(stamped) if stamped is not None else "",
+        time="" if stamped is None else both or name(stamped),
         unsettled=tuple(
             _column(ours) for ours, theirs in usual.items() if ours in TIMES and not _is_timed(file, theirs)
         ),
@@ -177,6 +183,16 @@ def _longest_key(file: Glimpse, keys: Sequence[str], rest: str) -> str:
 def _common_type(files: Sequence[Glimpse], field: str) -> str:
     kinds = {file.type_of(field) for file in files}
     return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _date_beside(file: Glimpse, field: str) -> str | None:
+    """The column with the date, where a CSV file splits times into a date and a time of day."""
+    values = file.values(field)
+    if not values or not all(
+        re.fullmatch(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?", each) for each in values
+    ):
+        return None
+    return next((each for each in file.header if plain_name(each) in _DATES), None)
 
 
 def _is_timed(file: Glimpse, field: str) -> bool:

@@ -119,6 +119,7 @@ def open_points(
         forget_rejected(connection)
         _materialise(connection, points, files)
     rows = _counted_rows(connection, files)
+    repeated = _repeated(connection, rows)
     _refuse_other_clocks(connection, files)
     width_s = _width_s(connection, files)
     if measure:
@@ -136,6 +137,7 @@ def open_points(
         zone=_zone(connection, zone),
         anomalies=(
             *_anomalies(connection, rows, guessed, width_s),
+            *repeated,
             *_zone_note(connection, zone),
             *([ordered] if ordered else []),
         ),
@@ -178,6 +180,29 @@ def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> R
         )
     connection.execute(f"DELETE FROM ullage_points WHERE NOT ({usable})")
     return RowCounts(read_rows=kept + sum(each.rows for each in dropped), kept_rows=kept, dropped=tuple(dropped))
+
+
+def _repeated(connection: DuckDBPyConnection, rows: RowCounts) -> list[Anomaly]:
+    """Points that another one repeats: exports that overlap, or columns that nobody read and that tell them apart."""
+    dimensions = ", ".join(f'"{each}"' for each in DIMENSIONS)
+    (repeated,) = _one(
+        connection,
+        f"SELECT count(*) - count(DISTINCT (series, at_s, value, {dimensions})) FROM ullage_points "
+        "WHERE role = 'requests' AND value > 0",
+    )
+    if repeated <= _MISSING_FRACTION * rows.kept_rows:
+        return []
+    share = repeated / rows.kept_rows
+    return [
+        Anomaly(
+            kind=AnomalyKind.DUPLICATES,
+            weight=Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
+            sentence=f"{repeated:,} of {rows.kept_rows:,} points repeat another one, time and value; both are counted, "
+            "so rates may be too high by that much: exports overlap, or a column that was not read tells them apart.",
+            share_fraction=share,
+            touches=("arrivals",),
+        )
+    ]
 
 
 def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> None:
