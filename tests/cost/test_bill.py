@@ -34,6 +34,7 @@ from ullage.cost.units import class_cents, class_groups, model_cents
 from ullage.evidence import Figure, Source, walk
 from ullage.prices.packaged import packaged_book
 from ullage.report.money.bill_page import bill_parts
+from ullage.verbs.plan_answer import bill_headlines
 
 
 def _use(**changed: object) -> ServiceUse:
@@ -320,3 +321,10 @@ def test_a_success_emits_what_the_sites_factors_say() -> None:
     assert figures["power.co2e_kg_per_success"].value == pytest.approx(0.4 * 1.5 * 10_220 / 1e6)
     alone = monthly_bill(use, quotes(), policy(grid=bills.given("cost.grid", 0.4, "kg/kWh"))).figures
     assert alone["power.co2e_kg_per_success"].value == pytest.approx(0.4 * 10_220 / 1e6)
+
+
+def test_a_bill_without_devices_has_no_headline_that_a_whole_bill_has() -> None:
+    whole = monthly_bill(_use(), quotes(), policy())
+    rest = monthly_bill(_use(), replace(quotes(), devices={"main": MISSING}), policy())
+    named = [{each.name for each in bill_headlines(bill)} for bill in (whole, rest)]
+    assert named == [{"a month", "per success"}, {"a month, devices not priced"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -200,3 +201,14 @@ def test_two_real_plans_of_other_traffic_price_and_seed(tmp_path: Path) -> None:
 def test_a_difference_carries_its_causes() -> None:
     found = difference(made(), made(price=4.0))
     assert [each.name for each in found.causes] == ["price of a device"]
+
+
+def test_a_bill_without_devices_is_not_compared_with_a_whole_one() -> None:
+    old = made()
+    new = replace(made(price=1.0), is_of_devices=False)
+    names = {each.name for each in difference(old, replace(new, is_of_devices=True)).figures}
+    assert "bill.total_usd" in names
+    found = difference(old, new)
+    assert not any(each.name.startswith("bill.total") for each in found.figures)
+    assert all(each.usd is None for each in found.causes)
+    assert any("the new plan has no price for its devices" in each for each in found.also)

@@ -17,7 +17,7 @@ from ullage.prices.items import ITEMS
 from ullage.prices.lookup import priced
 from ullage.prices.packaged import book_of, own_hardware_defaults, packaged_book
 from ullage.prices.purchase import Purchase
-from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted
+from ullage.prices.wanted import DeviceWanted, RateWanted, TokenWanted, check_names
 
 BOOK = packaged_book()
 TODAY = datetime.date(2026, 11, 15)
@@ -168,3 +168,10 @@ def test_a_wrong_row_is_an_error_that_names_it(row: str, problem: str) -> None:
 def test_the_verb_lists_price_lists() -> None:
     found = verbs.facts("prices")
     assert {"aws", "lambda", "openai", "defaults", "own-hardware"} <= {sheet.name for sheet in found.sheets}
+
+
+def test_a_region_of_another_provider_is_said_to_be_so() -> None:
+    with pytest.raises(InputError, match=r"is a region of aws, and prices.provider is gcp. Name one of its regions \("):
+        check_names(packaged_book(), providers=["gcp"], regions=["us-east-1"])
+    with pytest.raises(InputError, match=r"is not known. Did you mean us-central1"):
+        check_names(packaged_book(), providers=["gcp"], regions=["us-central-1"])

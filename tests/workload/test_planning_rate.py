@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.demand_laws import PLANNING_LAWS, hourly, known_law
 from ullage.workload.anomalies import AnomalyKind, Severity
 from ullage.workload.forecast.checks import beyond_seen, never_held
-from ullage.workload.forecast.demand_series import DemandEvent
+from ullage.workload.forecast.demand_series import DemandEvent, without_holes
 from ullage.workload.forecast.forecast import Forecast, forecast
 from ullage.workload.forecast.point_forecasts import FORECASTERS, NAIVE, Floats, Past
 from ullage.workload.forecast.together import busiest_together, correlation
@@ -207,3 +207,40 @@ def test_the_peak_of_the_sum_lies_between_the_largest_class_and_the_sum(
     planning = middle * (1.0 + np.array(margins))
     total = busiest_together(middle, planning, seasons, np.array([[1.0, agreed], [agreed, 1.0]]))
     assert planning.max() - 1e-9 <= total <= planning.sum() + 1e-9
+
+
+def record(*, silent: range = range(0), level: float = 20.0, days: int = 14) -> Floats:
+    """Requests an hour with a daily season, without those of the days that are silent."""
+    hours = np.arange(days * 24)
+    rates = level * (1.0 + 0.8 * np.sin((hours % 24 - 9) / 24 * 2.0 * np.pi))
+    rates[np.isin(hours // 24, silent)] = 0.0
+    return np.random.default_rng(3).poisson(rates) / 3600.0
+
+
+@pytest.mark.parametrize("silent", [range(5, 9), range(4, 11)])
+def test_an_outage_of_days_is_not_learnt_as_quiet(silent: range) -> None:
+    counts = record(silent=silent)
+    found = run(without_holes(hourly(counts)).values, 30)
+    assert found.planning(0.95) < 1.6 * counts.max()
+    assert found.defensible(0.95)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        record(silent=range(5, 8), level=8.0),
+        np.where(np.arange(65 * 24) % 720 == 9, 2.5, 0.0006),
+        np.where(np.arange(28 * 24) < 20 * 24, 2.0, 60.0) / 3600.0,
+    ],
+    ids=["three silent days", "one busy hour a month", "traffic began three weeks in"],
+)
+def test_no_record_of_weeks_is_planned_at_many_times_its_busiest_hour(counts: Floats) -> None:
+    found = run(counts, 30)
+    assert found.planning(0.95) < 4.0 * counts.max()
+    assert found.at(0.975).max() < 4.0 * counts.max()
+
+
+def test_silences_that_recur_are_how_the_service_is_used() -> None:
+    weekly = np.where(np.arange(35 * 24) % 168 == 9, 1.0, 0.0)
+    for counts in (weekly, np.concatenate([weekly[:170], np.zeros(24 * 10)]), record(silent=range(5, 7))):
+        assert not np.isnan(without_holes(hourly(counts)).values).sum() > 48

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ullage.errors import unknown_name
+from ullage.errors import InputError, unknown_name
 from ullage.evidence import Assumption, Figure
 from ullage.prices.book import ANYWHERE, PriceBook, Tier, TokenKind
 from ullage.prices.purchase import Purchase
 
+_MOST_LISTED = 8
 HOWTO = "docs/howto/bring-your-prices.md"
 
 
@@ -79,4 +80,18 @@ def check_names(book: PriceBook, *, providers: Sequence[str] = (), regions: Sequ
     places = {place for each in providers or known for place in book.regions(each)}
     for name in regions:
         if name not in places and ANYWHERE not in places:
+            sellers = sorted(each for each in known if name in book.regions(each))
+            if sellers:
+                raise _of_others(name, sellers, providers, places)
             raise unknown_name(field="prices.region", name=name, known=places, fix=f"Or give its prices: {HOWTO}")
+
+
+def _of_others(region: str, sellers: Sequence[str], providers: Sequence[str], places: Collection[str]) -> InputError:
+    """The error for a region that others sell in; the nearest name would be a region on another continent."""
+    listed = ", ".join(sorted(places)[:_MOST_LISTED]) + (", ..." if len(places) > _MOST_LISTED else "")
+    return InputError(
+        field="prices.region",
+        value=region,
+        problem=f"is a region of {' and '.join(sellers)}, and prices.provider is {' and '.join(providers)}",
+        fix=f"Name one of its regions ({listed}), or give its prices: {HOWTO}",
+    )

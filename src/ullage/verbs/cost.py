@@ -61,11 +61,9 @@ class CostAnswer(VerbAnswer):
         return self.as_of
 
     def headlines(self) -> tuple[Headline, ...]:
-        found = [
-            Headline(name=said, value=figure.value, unit=figure.unit)
-            for name, said in (("bill.total_usd", "a month"), ("bill.per_success_usd", "per success"))
-            if (figure := self.bill.figures.get(name)) is not None
-        ]
+        from ullage.verbs.plan_answer import bill_headlines
+
+        found = bill_headlines(self.bill)
         if self.budget is not None:
             span = f"{len(self.budget.months)} months"
             bands = (("P10", self.budget.low_usd), ("P50", self.budget.usd), ("P90", self.budget.high_usd))
@@ -77,6 +75,9 @@ class CostAnswer(VerbAnswer):
 
         if not isinstance(before, CostAnswer):
             return ""
+        if before.bill.is_of_devices != self.bill.is_of_devices:
+            which = "Before the change" if self.bill.is_of_devices else "With the change"
+            return f"{which} devices have no price, so the two bills are not compared."
         old, new = before.bill.total_usd, self.bill.total_usd
         said = f"A month costs {show_usd(new)} USD instead of {show_usd(old)} ({_more(old, new)})"
         if self.budget is None or before.budget is None:

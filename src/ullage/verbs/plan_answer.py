@@ -6,6 +6,7 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ullage.cost.bill import Bill
 from ullage.planning.differences.difference import Difference
 from ullage.planning.document import Plan
 from ullage.planning.options.options import Options
@@ -22,9 +23,21 @@ _HEADLINES = {
     "fleet.total_replicas": "replicas",
     "packing.nodes": "machines",
     "packing.devices": "devices",
-    "bill.total_usd": "a month",
-    "bill.per_success_usd": "per success",
 }
+
+
+def bill_headlines(bill: Bill | None) -> list[Headline]:
+    """What a bill is known by. Without a price for devices its sum is another quantity, under another name, that
+    nobody compares with a whole bill; and there is no cost of a success."""
+    if bill is None:
+        return []
+    whole = {"bill.total_usd": "a month", "bill.per_success_usd": "per success"}
+    known = whole if bill.is_of_devices else {"bill.total_usd": "a month, devices not priced"}
+    return [
+        Headline(name=said, value=figure.value, unit=figure.unit)
+        for name, said in known.items()
+        if (figure := bill.figures.get(name)) is not None
+    ]
 
 
 def plan_headlines(plan: Plan) -> tuple[Headline, ...]:
@@ -38,7 +51,8 @@ def plan_headlines(plan: Plan) -> tuple[Headline, ...]:
             for name, said in _HEADLINES.items()
             if (figure := figures.get(f"{pool}{name}")) is not None
         ]
-    return tuple(found)
+    bill = next((each.answer for each in plan.stages if isinstance(each.answer, Bill)), None)
+    return (*found, *bill_headlines(bill))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -152,6 +152,7 @@ def _check_own(source: PlanSource, changes: Changes, asked: Sequence[tuple[str, 
 
 def _row(name: str, what: str, found: PlanAnswer | Refusal) -> ScenarioRow:
     from ullage.evidence import number
+    from ullage.planning.answer.answer import answer
 
     if isinstance(found, Rejection):
         return ScenarioRow(
@@ -159,7 +160,9 @@ def _row(name: str, what: str, found: PlanAnswer | Refusal) -> ScenarioRow:
             refused=found.reason,
         )  # fmt: skip
     bill = found.figures_of("bill")
-    total, each = bill.get("bill.total_usd"), bill.get("bill.per_success_usd")
+    # Without a price for devices, the sum of everything else would stand in a column of whole bills.
+    is_whole = answer(found).total_usd is not None
+    total, each = (bill.get(name) if is_whole else None for name in ("bill.total_usd", "bill.per_success_usd"))
     return ScenarioRow(
         name=name,
         what=what,

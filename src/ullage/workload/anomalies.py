@@ -28,6 +28,7 @@ class AnomalyKind(enum.Enum):
     COUNTED = "counted"
     USUAL_NAMES = "usual_names"
     UNREAD_COLUMNS = "unread_columns"
+    UNREAD_VALUES = "unread_values"
     UNIT_UNCERTAIN = "unit_uncertain"
     STALE = "stale"
     SHORT = "short"

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from ullage.planning.differences.causes import CausedChange, causes_of
 from ullage.planning.differences.record import Entry, PlanRecord
 
+# Sums in which the devices are most of the money: with and without a price for them they are two quantities.
+_SUMS = ("bill.total_", "bill.per_")
+
 
 @dataclass(frozen=True, kw_only=True)
 class FigureChange:
@@ -60,8 +63,12 @@ def difference(old: PlanRecord, new: PlanRecord, *, same_seed: PlanRecord | None
             because=tuple(sorted((old.grounds(each.name) | new.grounds(each.name)) & changed)),
         )
         for each in _changes(old.figures, new.figures)
+        if old.is_of_devices == new.is_of_devices or not each.name.startswith(_SUMS)
     )
     also = []
+    if old.is_of_devices != new.is_of_devices:
+        which = "new" if old.is_of_devices else "old"
+        also.append(f"the {which} plan has no price for its devices, so its bill is not compared with the other's")
     if old.seed != new.seed:
         also.append(f"the seed changed from {old.seed} to {new.seed}")
     if old.verdict != new.verdict:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
 from ullage.readers.traces.aliases import Unread, borrowed_sentence, unread_columns, unread_sentence
+from ullage.readers.traces.dates import settle_order
 from ullage.readers.traces.draft import REJECTED_LINES, Draft
 from ullage.readers.traces.files import Glimpse, Layout
+from ullage.readers.traces.numerals import NOTHING
 from ullage.readers.traces.sql import name, text
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.trace import SQL_TYPES, Clock, RowCounts, RowReason, Trace
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 # A calendar time outside these years is a wrong unit or a broken clock: no model was served before 2000.
 EARLIEST_EPOCH_S = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC).timestamp()
 LATEST_EPOCH_S = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC).timestamp()
+# The days from 2000 to 2100 as spreadsheets number them.
+EXCEL_DAYS = (36526, 73051)
 # More than this share dropped, and the rest may be no sample of the whole.
 GRAVE_DROPPED_FRACTION = 0.05
 
@@ -60,7 +64,7 @@ _serial = itertools.count(1)
 
 # A hundred times the longest context of any model; sums of what is larger leave 64 bits.
 MOST_TOKENS = 1_000_000_000
-UNREAD_TIME = "an arrival time that is neither ISO 8601 (2026-11-18T09:30:00Z) nor a number of seconds"
+UNREAD_TIME = "an arrival time that is neither a date and time (such as 2026-11-18T09:30:00Z) nor a number of seconds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +85,10 @@ def clean(
     """The trace that a draft describes; an error where nothing of it can be kept."""
     table = f"ullage_rows_{next(_serial)}"
     _materialise(connection, draft, files, table)
+    ordered = settle_order(connection, table, files[0].name) if draft.time else None
+    if ordered is not None:
+        forget_rejected(connection)
+        _materialise(connection, draft, files, table)
     table, units = settled(connection, draft, table)
     draft = _with_clock(connection, draft, table, files)
     reason = _reason(draft)
@@ -108,7 +116,14 @@ def clean(
         start_epoch_s=start_s if draft.clock is Clock.UTC else None,
         zone=written_zone,
         block_tokens=draft.block_tokens,
-        anomalies=(*_row_anomalies(counts, draft), *zone_anomalies, *units, *_column_anomalies(draft, unread)),
+        anomalies=(
+            *_row_anomalies(counts, draft),
+            *zone_anomalies,
+            *([ordered] if ordered else []),
+            *units,
+            *_lost_values(connection, draft, table, tally.kept_rows),
+            *_column_anomalies(draft, unread),
+        ),
         unread=tuple(each.field for each in unread),
     )
 
@@ -118,12 +133,13 @@ def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[G
     import duckdb
 
     columns = [f"CAST({expression} AS {SQL_TYPES[ours]}) AS {name(ours)}" for ours, expression in draft.columns.items()]
+    columns += [f"{_lost(draft.columns[ours], raw)} AS {name(f'lost_{ours}')}" for ours, raw in draft.raw.items()]
     columns.append(f"NOT COALESCE({draft.is_request}, false) AS other_")
     columns.append(f"CAST({draft.time or 'NULL'} AS VARCHAR) AS time_")
     select = f"SELECT {', '.join(columns)}, unreadable_ FROM ({draft.rows})"
     kind = "TEMP VIEW" if all(file.layout is Layout.PARQUET for file in files) else "TEMP TABLE"
     try:
-        connection.execute(f"CREATE {kind} {table} AS {select}")
+        connection.execute(f"CREATE OR REPLACE {kind} {table} AS {select}")
     except duckdb.OutOfMemoryException:
         raise InputError(
             field="trace",
@@ -141,15 +157,23 @@ def _materialise(connection: DuckDBPyConnection, draft: Draft, files: Sequence[G
         ) from None
 
 
+def _lost(expression: str, raw: str) -> str:
+    """SQL for what was written where no number could be read; NULL where there is one, or nothing was written."""
+    nothing = ", ".join(text(each) for each in NOTHING)
+    written = f"trim(CAST({raw} AS VARCHAR))"
+    return f"CASE WHEN ({expression}) IS NULL AND lower({written}) NOT IN ({nothing}) THEN {written} END"
+
+
 def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files: Sequence[Glimpse]) -> Draft:
     """Settles whether numbers are calendar times, and refuses those that are calendar times in another unit."""
     if draft.clock in (Clock.SESSION, Clock.NONE):
         return draft
     sample = connection.execute(
-        f"SELECT median(arrival_s) FROM (SELECT arrival_s FROM {table} "
+        "SELECT median(arrival_s), min(arrival_s), max(arrival_s), bool_or(arrival_s <> floor(arrival_s)) FROM "
+        f"(SELECT arrival_s FROM {table} "
         "WHERE arrival_s IS NOT NULL AND NOT isnan(arrival_s) AND NOT other_ LIMIT 10000)"
     ).fetchall()
-    middle = sample[0][0]
+    middle, least, most, has_fractions = sample[0]
     if middle is None:
         return draft
     is_calendar = EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S
@@ -158,7 +182,19 @@ def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files:
     # A relative time beyond a thousand years, or a calendar time outside this century, is another unit.
     if draft.clock is Clock.UTC or middle > 3e10:
         raise _wrong_unit(files, middle)
+    if draft.time and has_fractions and EXCEL_DAYS[0] <= least and most <= EXCEL_DAYS[1]:
+        raise _days_or_seconds(files, least, most)
     return draft
+
+
+def _days_or_seconds(files: Sequence[Glimpse], least: float, most: float) -> InputError:
+    day = datetime.date(1899, 12, 30) + datetime.timedelta(days=int(least))
+    return InputError(
+        field=f"{files[0].name}: arrival time",
+        value=f"{least:g} to {most:g}",
+        problem=f"is {day.isoformat()} and after as Excel counts days, or seconds from some start",
+        fix="Say which: --column arrival_excel=COLUMN or --column arrival_s=COLUMN.",
+    )
 
 
 def _wrong_unit(files: Sequence[Glimpse], middle: float) -> InputError:
@@ -260,6 +296,12 @@ def _examples(
     return tuple(found)
 
 
+def forget_rejected(connection: DuckDBPyConnection) -> None:
+    """Before a file is read again, so that no line counts twice."""
+    for table in (REJECTED_LINES, f"{REJECTED_LINES}_scan"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
 def rejected_lines(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> tuple[RowReason, ...]:
     if all(file.layout is not Layout.CSV for file in files):
         return ()
@@ -296,7 +338,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
     if not draft.time:
         return "UTC", ()
     rows = connection.execute(
-        f"SELECT regexp_extract(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_, count(*) "
+        f"SELECT regexp_extract(time_, '(Z|UTC|GMT|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$') AS zone_, count(*) "
         f"FROM {table} WHERE time_ LIKE '%:%' GROUP BY zone_ ORDER BY zone_"
     ).fetchall()
     zones = {row[0]: int(row[1]) for row in rows}
@@ -304,7 +346,7 @@ def _zone(connection: DuckDBPyConnection, draft: Draft, table: str, zone: str) -
         # Numbers count from 1970 in UTC.
         return "UTC", ()
     bare = zones.pop("", 0)
-    names = sorted({"UTC" if each in ("Z", "UTC", "+00", "+00:00", "+0000") else each for each in zones})
+    names = sorted({"UTC" if each in ("Z", "UTC", "GMT", "+00", "+00:00", "+0000") else each for each in zones})
     written = names[0] if len(names) == 1 else "several offsets"
     if not bare:
         return written, _several_offsets(names)
@@ -399,6 +441,32 @@ def _column_anomalies(draft: Draft, unread: Sequence[Unread]) -> list[Anomaly]:
     if unread:
         found.append(Anomaly(kind=AnomalyKind.UNREAD_COLUMNS, weight=Severity.NOTE, sentence=unread_sentence(unread)))
     return found
+
+
+def _lost_values(connection: DuckDBPyConnection, draft: Draft, table: str, rows: int) -> list[Anomaly]:
+    """Columns of which values were left out, because they are no numbers that are read here."""
+    if not draft.raw:
+        return []
+    columns = [name(f"lost_{ours}") for ours in draft.raw]
+    counted = ", ".join(f"count({column}), first({column}) FILTER ({column} IS NOT NULL)" for column in columns)
+    found = connection.execute(f"SELECT {counted} FROM {table} WHERE NOT other_").fetchall()[0]
+    anomalies = []
+    for place, ours in enumerate(draft.raw):
+        lost, example = found[2 * place : 2 * place + 2]
+        # Shown only where it looks like a number: a wrong column may hold anything, and anomalies are shared.
+        shown = f" (the first: {example})" if lost and re.fullmatch(r"[-+]?\d[\w.,:%/ -]{0,20}", example) else ""
+        if lost:
+            anomalies.append(
+                Anomaly(
+                    kind=AnomalyKind.UNREAD_VALUES,
+                    weight=Severity.SERIOUS if lost > GRAVE_DROPPED_FRACTION * rows else Severity.CAUTION,
+                    sentence=f"{lost:,} value{'s' if lost > 1 else ''} of {draft.borrowed.get(ours, ours)} cannot be "
+                    f"read as a number{shown}, and count as unknown.",
+                    share_fraction=min(1.0, lost / rows),
+                    touches=("lengths",) if ours.endswith("_tokens") else ("inflight",),
+                )
+            )
+    return anomalies
 
 
 def _row_anomalies(counts: RowCounts, draft: Draft) -> list[Anomaly]:

@@ -8,13 +8,15 @@ Times have a name for each unit they are logged in, so that the unit is stated w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ullage.errors import InputError, unknown_name
-from ullage.readers.traces.aliases import counts_requests, usual_columns
+from ullage.readers.traces.aliases import counts_requests, plain_name, usual_columns
 from ullage.readers.traces.draft import Draft, TraceReader, json_path, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
-from ullage.readers.traces.sql import STATUS_WORDS, hashes, moment, name, number, status, whole, words
+from ullage.readers.traces.numerals import are_plain, are_timed, decimal_mark, printed_duration, printed_number
+from ullage.readers.traces.sql import STATUS_WORDS, hashes, moment, name, number, serial_day, status, whole, words
 from ullage.workload.trace import SQL_TYPES, Clock
 
 # How many of our seconds one of theirs is.
@@ -26,9 +28,13 @@ KNOWN = (
     *SQL_TYPES,
     *(f"{time}{unit}" for time in TIMES for unit in UNITS if unit != "_s"),
     "arrival_time",
+    "arrival_excel",
     "end_time",
     "first_token_time",
 )
+_DATES = ("date", "day", "datum", "logdate", "requestdate")
+# Columns that measure: what stands in them and is no number is worth a word.
+MEASURES = ("prompt_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "duration_s", "ttft_s", "wait_s")
 # What a second moment says, in our terms, once the arrival is known.
 MOMENTS = {"end_time": "duration_s", "first_token_time": "ttft_s"}
 # Where one of these is logged for each row, rows are calls, whatever else is missing.
@@ -69,25 +75,35 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
     usual = _usual(file, taken, {*mapping.values(), *own})
     columns: dict[str, str] = {}
     fields: dict[str, str] = {}
+    raw: dict[str, str] = {}
+    both = ""
     for ours, theirs in {**mapping, **own, **usual}.items():
         field = _field_of(file, ours, theirs)
-        column, expression = _expression(ours, name(field), _common_type(files, field))
+        column, expression = _printed(files, ours, field) or _expression(ours, name(field), _common_type(files, field))
         if column in columns:
             raise InputError(
                 field=f"map.{ours}", value=theirs, problem=f"gives {column} a second time", fix="Map each column once."
             )
         columns[column] = expression
         fields[field] = _path_of(file, field)
+        if ours == "arrival_time" and (date := _date_beside(file, field)) is not None:
+            both = f"concat_ws(' ', {name(date)}, {name(field)})"
+            columns[column], fields[date] = moment(both), date
+        if file.layout is not Layout.PARQUET and column in MEASURES and ours not in MOMENTS:
+            raw[column] = name(field)
     _subtract_arrival(columns, {**mapping, **own, **usual})
     stamped = {**usual, **own, **mapping}.get("arrival_time")
     return Draft(
         rows=rows_of(files, fields),
         columns=columns,
         clock=Clock.RELATIVE if "arrival_s" in columns else Clock.NONE,
-        time=name(stamped) if stamped is not None else "",
-        unsettled=tuple(_column(ours) for ours in usual if ours in TIMES),
+        time="" if stamped is None else both or name(stamped),
+        unsettled=tuple(
+            _column(ours) for ours, theirs in usual.items() if ours in TIMES and not _is_timed(file, theirs)
+        ),
         borrowed={_column(ours): theirs for ours, theirs in usual.items()},
         read=frozenset(fields),
+        raw=raw,
     )
 
 
@@ -169,10 +185,43 @@ def _common_type(files: Sequence[Glimpse], field: str) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
+def _date_beside(file: Glimpse, field: str) -> str | None:
+    """The column with the date, where a CSV file splits times into a date and a time of day."""
+    values = file.values(field)
+    if not values or not all(
+        re.fullmatch(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?", each) for each in values
+    ):
+        return None
+    return next((each for each in file.header if plain_name(each) in _DATES), None)
+
+
+def _is_timed(file: Glimpse, field: str) -> bool:
+    return are_timed(file.values(field))
+
+
+def _printed(files: Sequence[Glimpse], ours: str, field: str) -> tuple[str, str] | None:
+    """Our column and its SQL where a CSV file prints its numbers for people; None where a program wrote them."""
+    column = _column(ours)
+    if column not in MEASURES or ours in MOMENTS:
+        return None
+    values = [value for file in files for value in file.values(field)]
+    is_whole = SQL_TYPES[column] == "BIGINT"
+    mark = decimal_mark(values, whole=is_whole, delimiter=files[0].delimiter)
+    if are_plain(values) and mark == ".":
+        return None
+    if ours in TIMES and are_timed(values):
+        return column, printed_duration(name(field), mark)
+    factor = next((factor for unit, factor in UNITS.items() if ours == f"{column.removesuffix('_s')}{unit}"), 1.0)
+    number_ = printed_number(name(field), mark)
+    return column, f"CAST({number_} AS BIGINT)" if is_whole else f"({number_} * {factor!r})"
+
+
 def _expression(ours: str, column: str, kind: str) -> tuple[str, str]:
     """Our column and its SQL. A column that has our type already is taken as it is: casts cost more than scans."""
     if ours == "arrival_time" or ours in MOMENTS:
         return _column(ours), moment(column, kind)
+    if ours == "arrival_excel":
+        return _column(ours), serial_day(column)
     if ours in TIMES:
         return _column(ours), number(column)
     for time in TIMES:

@@ -26,7 +26,7 @@ class Draft:
     else); such rows are counted under `otherwise`. `time` is SQL for the stamp as it was written, to see
     whether it carries a zone; empty where times are numbers. `unsettled` are durations whose unit nobody stated: their
     values settle it. `borrowed` are our columns with the names they were found under. `read` are the fields that were
-    used, where that can be said.
+    used, where that can be said. `raw` is SQL for what was written in a column that measures.
     """
 
     rows: str
@@ -39,6 +39,7 @@ class Draft:
     unsettled: tuple[str, ...] = ()
     borrowed: Mapping[str, str] = field(default_factory=dict)
     read: frozenset[str] | None = None
+    raw: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,10 @@ def records_of(files: Sequence[Glimpse]) -> str:
     parts = []
     for alike in _alike(files):
         read = json_lines if alike[0].layout is Layout.JSON_LINES else json_document
-        parts.append(f"SELECT json FROM {read([file.path for file in alike], alike[0].compression)}")
+        path = alike[0].records
+        inside = f"json_extract(json, {text(path)})" if path else "json"
+        listed = f"unnest({inside})" if "[*]" in path else inside
+        parts.append(f"SELECT {listed} AS json FROM {read([file.path for file in alike], alike[0].compression)}")
     return f"({' UNION ALL '.join(parts)})"
 
 
@@ -76,7 +80,7 @@ def _alike(files: Sequence[Glimpse]) -> list[list[Glimpse]]:
     """Files that one scan can read: a folder of logs holds packed old ones beside the plain one of today."""
     groups: dict[object, list[Glimpse]] = {}
     for file in files:
-        groups.setdefault((file.layout, file.compression, file.delimiter, file.header), []).append(file)
+        groups.setdefault((file.layout, file.compression, file.delimiter, file.header, file.records), []).append(file)
     return list(groups.values())
 
 

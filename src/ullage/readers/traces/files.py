@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ullage.errors import InputError
@@ -30,6 +30,18 @@ HEAD_BYTES = 1 << 20
 MAX_LINE_BYTES = 32 << 20
 _LOG_LINE = re.compile(r'(?:HTTP/[\d.]+|- - -|[\]] "[^"]*)" \d{1,3}\b')
 _TIME_OF_DAY = re.compile(r"\d{2}:\d{2}:\d{2}")
+# How far into a table one looks to see how it prints its numbers.
+_SAMPLED_BYTES = 1 << 18
+_SAMPLED_ROWS = 1000
+# What else people give, by its first bytes: the problem and the fix.
+_OTHER_FILES = {
+    b"PK": ("is a ZIP archive", "Unpack it and give the files inside; gzip and zstd are read as they are."),
+    b"BZh": ("is packed with bzip2", "Unpack it; gzip and zstd are read as they are."),
+    b"\xfd7zXZ": ("is packed with xz", "Unpack it; gzip and zstd are read as they are."),
+    b"\xff\xfe": ("is UTF-16 text", "Write it as UTF-8, for example with iconv -f UTF-16 -t UTF-8."),
+    b"\xfe\xff": ("is UTF-16 text", "Write it as UTF-8, for example with iconv -f UTF-16 -t UTF-8."),
+    b"SQLite format 3": ("is a SQLite database", "Export the table as CSV or Parquet."),
+}
 _SKIPPED_NAMES = ("_", ".")
 # A request log has some dozens; a first line of more is data that lost its lines.
 _MOST_COLUMNS = 2_000
@@ -49,7 +61,9 @@ class Glimpse:
 
     `fields` are column names, or key paths such as `metadata.usage` and `spans[].name`. `header` is the
     first line of a CSV file, which has fewer columns than fields where folders such as `model=a/` add some.
-    `types` are the SQL types of the fields, where the file says them.
+    `types` are the SQL types of the fields, where the file says them. `sample` are the first rows of a CSV file.
+    `records` is the JSON path to the records where they stand inside an object, such as `$."data"[*]`;
+    `is_list` says that a document is a list of records, and not one object.
     """
 
     path: str
@@ -59,6 +73,9 @@ class Glimpse:
     delimiter: str = ","
     header: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    sample: tuple[tuple[str, ...], ...] = ()
+    records: str = ""
+    is_list: bool = False
 
     @property
     def name(self) -> str:
@@ -73,11 +90,41 @@ class Glimpse:
         """The SQL type of a field, or nothing where it is text until it is read."""
         return dict(zip(self.fields, self.types, strict=False)).get(field, "")
 
+    def values(self, field: str) -> list[str]:
+        """The first values of a column of a CSV file, without what is empty."""
+        if field not in self.header:
+            return []
+        place = self.header.index(field)
+        return [value for row in self.sample if (value := row[place].strip())]
+
     def has(self, *fields: str) -> bool:
         return set(fields) <= set(self.fields)
 
     def has_any(self, *fields: str) -> bool:
         return not set(fields).isdisjoint(self.fields)
+
+
+def wrapped(file: Glimpse) -> Iterator[Glimpse]:
+    """What a file of JSON may hold inside an object: each list of records (`data`, `hits.hits`) and each object that a
+    record stands in (`_source`, `jsonPayload`)."""
+    if not file.is_nested:
+        return
+    for field in file.fields:
+        inner = [each.removeprefix(f"{field}.") for each in file.fields if each.startswith(f"{field}.")]
+        if inner and field.count("[]") <= 1 and (file.is_list or file.layout is Layout.JSON_LINES or "[]" in field):
+            yield _inside(file, field, inner)
+        listed = [each.removeprefix(f"{field}[].") for each in file.fields if each.startswith(f"{field}[].")]
+        if listed and "[]" not in field:
+            yield _inside(file, f"{field}[]", listed)
+
+
+def _inside(file: Glimpse, place: str, fields: Sequence[str]) -> Glimpse:
+    keys = [(key.removesuffix("[]"), "[*]" if key.endswith("[]") else "") for key in place.split(".")]
+    # A document on one line looks like a log with one record; the reader of documents has no limit on its length.
+    layout = Layout.JSON_DOCUMENT if "[]" in place else file.layout
+    path = "$" + "".join(f'."{key}"{every}' for key, every in keys)
+    is_list = file.is_list or "[]" in place
+    return replace(file, fields=tuple(fields), layout=layout, records=path, is_list=is_list)
 
 
 def expand(patterns: Sequence[str]) -> list[str]:
@@ -159,12 +206,14 @@ def _decoded(path: str, head: bytes) -> str:
             # The head may end in the middle of a character.
             if error.start > len(head) - 4:
                 return head[: error.start].decode("utf-8-sig")
-    raise InputError(
-        field="trace",
-        value=path,
-        problem="is neither text nor Parquet",
-        fix="Give UTF-8 text (CSV, JSON, JSON lines; plain, gzip or zstd) or Parquet.",
+    is_workbook = b"xl/" in head[:4096] or b"[Content_Types]" in head[:4096]
+    problem, fix = next(
+        (told for start, told in _OTHER_FILES.items() if head.startswith(start)),
+        ("is neither text nor Parquet", "Give UTF-8 text (CSV, JSON, JSON lines; plain, gzip or zstd) or Parquet."),
     )
+    if is_workbook and head.startswith(b"PK"):
+        problem, fix = "is an Excel workbook", "Save its sheet as CSV UTF-8 and give that."
+    raise InputError(field="trace", value=path, problem=problem, fix=fix)
 
 
 def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str, head: str) -> Glimpse:
@@ -191,13 +240,30 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
             fields=(*names, *partition_keys(path)),
             delimiter=delimiter,
             header=tuple(names),
+            sample=_first_rows(rest, delimiter, len(names)),
         )
     records = list(_whole_lines(first, rest))
     if records:
         fields = dict.fromkeys(field for record in records for field in _key_paths(record))
         return Glimpse(path=path, layout=Layout.JSON_LINES, compression=compression, fields=tuple(fields))
     structure = _document_structure(connection, path, compression)
-    return Glimpse(path=path, layout=Layout.JSON_DOCUMENT, compression=compression, fields=tuple(_key_paths(structure)))
+    return Glimpse(
+        path=path,
+        layout=Layout.JSON_DOCUMENT,
+        compression=compression,
+        fields=tuple(_key_paths(structure)),
+        is_list=first[:1] == "[",
+    )
+
+
+def _first_rows(rest: str, delimiter: str, columns: int) -> tuple[tuple[str, ...], ...]:
+    # The last line of a head may be cut.
+    lines = rest[: min(len(rest), _SAMPLED_BYTES)].split("\n")[:_SAMPLED_ROWS]
+    try:
+        rows = list(csv.reader(lines[:-1] or lines, delimiter=delimiter))
+    except csv.Error:
+        return ()
+    return tuple(tuple(row) for row in rows if len(row) == columns)
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from ullage.errors import InputError, unknown_name
 from ullage.readers import misplaced
+from ullage.readers.traces import dates
 from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
-from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse
+from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse, wrapped
 from ullage.readers.traces.rates import servegen, tables
 from ullage.readers.traces.rates.points import RateReader, open_points
 from ullage.readers.traces.sql import text
@@ -43,11 +44,12 @@ def open_trace(
     `zone` is the zone of stamps that carry none.
     """
     connection = connect(zone)
-    files = [_glimpsed(connection, path) for path in expand(patterns)]
+    mapping = dates.state_order(connection, mapping or {})
+    files = [_unwrapped(_glimpsed(connection, path), mapping) for path in expand(patterns)]
     if mapping:
         _refuse_both(mapping, format_name)
         _refuse_mixed(files)
-        if not mapping.keys().isdisjoint(tables.MEASURED):
+        if _names_rates(mapping, files):
             return _open_mapped_rates(connection, files, mapping, zone)
         return clean(connection, draft_mapped(files, mapping), files, format_name="columns", zone=zone)
     reader = _named(format_name, files) if format_name else recognise(files)
@@ -59,6 +61,12 @@ def open_trace(
     return clean(connection, reader.draft(files), files, format_name=reader.name, zone=zone)
 
 
+def _names_rates(mapping: Mapping[str, str], files: Sequence[Glimpse]) -> bool:
+    """Whether a mapping names a rate, or only the time of what is a table of rates by its other columns."""
+    only_time = all(ours.startswith("arrival_") for ours in mapping)
+    return not mapping.keys().isdisjoint(tables.MEASURED) or (only_time and tables.TABLE.recognises(files[0]))
+
+
 def _glimpsed(connection: DuckDBPyConnection, path: str) -> Glimpse:
     try:
         return glimpse(connection, path)
@@ -66,6 +74,25 @@ def _glimpsed(connection: DuckDBPyConnection, path: str) -> Glimpse:
         if (other := misplaced(Path(path), asked="trace")) is not None:
             raise other from None
         raise
+
+
+def _unwrapped(file: Glimpse, mapping: Mapping[str, str]) -> Glimpse:
+    """The records inside a JSON file, where the file itself is of no known format: exports wrap them in an object."""
+    if _is_read(file, mapping):
+        return file
+    inner = [each for each in wrapped(file) if _is_read(each, mapping)]
+    if len(inner) > 1:
+        raise InputError(
+            field="trace",
+            value=file.name,
+            problem=f"holds records at {' and at '.join(each.records for each in inner)}",
+            fix="Give each list in a file of its own.",
+        )
+    return inner[0] if inner else file
+
+
+def _is_read(file: Glimpse, mapping: Mapping[str, str]) -> bool:
+    return file.has(*mapping.values()) if mapping else bool(_candidates(file))
 
 
 def _refuse_mixed(files: Sequence[Glimpse]) -> None:
@@ -93,6 +120,7 @@ def connect(zone: str = "") -> DuckDBPyConnection:
         raise InputError(
             field="zone", value=zone, problem="is not a time zone", fix="Give a name such as Europe/Berlin or UTC."
         ) from None
+    dates.define(connection)
     return connection
 
 

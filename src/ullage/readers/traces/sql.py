@@ -37,27 +37,34 @@ def number(value: str, factor: float = 1.0) -> str:
 
 
 def stamp(value: str) -> str:
-    """Seconds since 1970 from a time written as text or kept as a timestamp.
+    """Seconds since 1970 from a time written as text (dates.py says in which ways).
 
     A stamp without a zone is read in the connection's zone: UTC, or the one the user named.
     """
-    return f"epoch(TRY_CAST({value} AS TIMESTAMPTZ))"
+    return f"ullage_epoch(CAST({value} AS VARCHAR))"
 
 
 def moment(value: str, kind: str = "") -> str:
     """Seconds since 1970 from a time of unknown make: text, a timestamp, or a number whose size shows its unit.
 
     No calendar time in seconds reaches 1e11 (the year 5138), and none in milliseconds is below it since 1973. A smaller
-    number counts from some start and is left as it is.
+    number counts from some start and is left as it is. Fourteen digits of this century are a date and a time of day
+    (20261118130500), which no count of milliseconds reaches before the year 2600.
     """
     if kind.startswith(("TIMESTAMP", "DATE")):
-        return stamp(value)
+        return f"epoch(CAST({value} AS TIMESTAMPTZ))"
     count = f"TRY_CAST({value} AS DOUBLE)"
     sized = (
-        f"CASE WHEN {count} >= 1e17 THEN {count} / 1e9 WHEN {count} >= 1e14 THEN {count} / 1e6 "
-        f"WHEN {count} >= 1e11 THEN {count} / 1e3 ELSE {count} END"
+        f"CASE WHEN {count} BETWEEN 2.0e13 AND 2.1e13 THEN {stamp(value)} WHEN {count} >= 1e17 THEN {count} / 1e9 "
+        f"WHEN {count} >= 1e14 THEN {count} / 1e6 WHEN {count} >= 1e11 THEN {count} / 1e3 ELSE {count} END"
     )
-    return f"CASE WHEN {count} IS NULL THEN {stamp(f'CAST({value} AS VARCHAR)')} ELSE {sized} END"
+    return f"CASE WHEN {count} IS NULL THEN {stamp(value)} ELSE {sized} END"
+
+
+def serial_day(value: str) -> str:
+    """Seconds since 1970 from a day as Excel counts them, in the connection's zone."""
+    past = f"to_microseconds(CAST(round(TRY_CAST({value} AS DOUBLE) * 86400e6) AS BIGINT))"
+    return f"epoch(CAST(TIMESTAMP '1899-12-30' + {past} AS TIMESTAMPTZ))"
 
 
 def words(value: str) -> str:

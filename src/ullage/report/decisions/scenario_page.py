@@ -27,8 +27,8 @@ def scenario_page(service: str, rows: Sequence[Mapping[str, Any]]) -> list[Rende
             str(row["replicas"]),
             str(row["machines"]),
             str(row["devices"]),
-            "-" if usd is None else show_usd(usd),
-            "-" if each is None else show_usd(each),
+            "not priced" if usd is None else show_usd(usd),
+            "" if each is None else show_usd(each),
             row["what"],
         )
     note = (

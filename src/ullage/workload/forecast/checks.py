@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,15 +19,33 @@ MOST_TIMES_SEEN = 3.0
 _HELD_AT_ALL = 0.1
 
 
-def beyond_seen(series: DemandSeries, planning: float, expected_ratio: float) -> Anomaly | None:
-    """A planning rate far above anything seen, without a stated event or a measured growth that explains it."""
+def limit_of(series: DemandSeries, expected_ratio: float, growth_ratio: float = 1.0) -> float:
+    """The most that is planned for without a stated event, once a whole week was seen; `growth_ratio` is what growth
+    that nobody measured may add by the end of the horizon.
+
+    Errors of forecasts on a day that was forecast at next to nothing are no factor for a busy one: a month's one busy
+    morning, or traffic that began three weeks into the record, would allow rates of a hundred thousand times it.
+    """
+    if series.values.size * series.step_s < 7.0 * DAY_S:
+        return math.inf
+    return MOST_TIMES_SEEN * expected_ratio * growth_ratio * float(np.nanmax(series.values))
+
+
+def beyond_seen(
+    series: DemandSeries, planning: float, expected_ratio: float, limit: float = math.inf
+) -> Anomaly | None:
+    """A planning rate far above anything seen, without a stated event or a measured growth that explains it; what goes
+    beyond `limit` is not planned for."""
     seen = float(np.nanmax(series.values))
     times = planning / max(seen, 1e-12)
-    if times <= MOST_TIMES_SEEN * expected_ratio:
+    if times < MOST_TIMES_SEEN * expected_ratio * (1.0 - 1e-9):
         return None
+    limited = f"limited to {limit / seen:.3g} times it, assumed" if planning > limit else "assumed"
+    what = "Past errors would make the planning rate of" if planning > limit else "The planning rate of"
+    is_ = "" if planning > limit else "is "
     sentence = (
-        f"The planning rate of {series.name} is {times:.1f} times its busiest step on record "
-        f"({seen:.3g} {series.unit}), and neither a stated event nor measured growth explains it: it is assumed, "
+        f"{what} {series.name} {is_}{times:,.1f} times its busiest step on record "
+        f"({seen:.3g} {series.unit}), and neither a stated event nor measured growth explains it: it is {limited}, "
         "not measured. Give a longer history, a shorter horizon, or the event behind it."
     )
     return _anomaly(AnomalyKind.BEYOND_SEEN, Severity.SERIOUS, sentence)

@@ -14,6 +14,10 @@ from ullage.workload.profile.arrivals import CountSeries
 
 # A step without a single request is a hole in the record, not a quiet hour, where at least so many were to be expected.
 _EXPECTED_IN_A_HOLE = 30.0
+# A silence of so many days, longer than any weekend with a holiday, that stands alone in a record otherwise busy, is a
+# cut or an outage: nothing is learnt from it, neither a level nor how wrong forecasts are.
+_LEAST_SILENCE_DAYS, _LONGER_THAN_OTHERS = 4.0, 2.0
+_MOST_SILENT_FRACTION, _LEAST_BUSY_FRACTION = 0.7, 0.3
 # A break is flagged from this ratio of levels on, and where the two sides differ by so many standard errors.
 _LEAST_BREAK, _BREAK_ERRORS = 1.25, 5.0
 _LEAST_BREAK_DAYS = 4
@@ -99,7 +103,7 @@ def from_counts(series: CountSeries, *, step_s: float, name: str) -> DemandSerie
 
 def without_holes(series: DemandSeries) -> DemandSeries:
     """Empty steps where many requests were to be expected become unknown, so that a hole is not learnt as quiet."""
-    values = series.values
+    values = _without_silence(series.values, series.step_s)
     seen = values[~np.isnan(values)]
     if seen.size == 0 or not (seen > 0.0).any():
         return series
@@ -112,6 +116,25 @@ def without_holes(series: DemandSeries) -> DemandSeries:
             usual[slot == each] = np.median(here)
     hole = (values == 0.0) & (usual * series.step_s >= _EXPECTED_IN_A_HOLE)
     return replace(series, values=np.where(hole, np.nan, values))
+
+
+def _without_silence(values: Floats, step_s: float) -> Floats:
+    """The values without the one long silence between two busy parts; as they are where silences recur."""
+    busy = np.flatnonzero(values > 0.0)
+    if busy.size < 2:
+        return values
+    apart = np.diff(busy) - 1
+    longest = int(np.argmax(apart))
+    length, others = int(apart[longest]), np.delete(apart, longest)
+    rest = values.size - length
+    is_alone = length >= _LONGER_THAN_OTHERS * max(int(others.max(initial=0)), 1)
+    is_long = length * step_s >= _LEAST_SILENCE_DAYS * DAY_S and length <= _MOST_SILENT_FRACTION * values.size
+    expected = float(np.nansum(values)) * step_s / rest * length
+    if not (is_alone and is_long and busy.size >= _LEAST_BUSY_FRACTION * rest and expected >= _EXPECTED_IN_A_HOLE):
+        return values
+    found = values.copy()
+    found[busy[longest] + 1 : busy[longest + 1]] = np.nan
+    return found
 
 
 def around_events(series: DemandSeries, events: Sequence[DemandEvent]) -> tuple[DemandSeries, dict[str, float]]:

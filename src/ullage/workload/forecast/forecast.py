@@ -20,7 +20,7 @@ from numpy.random import Generator
 from ullage.errors import InputError
 from ullage.workload.anomalies import Anomaly
 from ullage.workload.forecast.backtest import Backtest, BacktestRun, backtest
-from ullage.workload.forecast.checks import beyond_seen, cautions, never_held
+from ullage.workload.forecast.checks import beyond_seen, cautions, limit_of, never_held
 from ullage.workload.forecast.demand_series import (
     Break,
     DemandEvent,
@@ -164,17 +164,18 @@ def forecast(
     peaks = busiest_blocks(predicted, used.errors, rng=rng)
     ratio = max(1.0, float(factors.max())) * _grown(test, used, predicted)
     planning = float(np.quantile(peaks.max(axis=1), percentile_fraction))
+    limit = limit_of(series, ratio, _unmeasured(used, steps))
     broken = break_of(clean)
     return Forecast(
         history=series,
         horizon_s=steps * series.step_s,
         model=used.name,
         contest=_contest(test),
-        quantiles=used.errors.band(predicted),
+        quantiles=np.minimum(used.errors.band(predicted), limit),
         naive_quantiles=test.naive.errors.band(naive),
         scores=used_held,
         naive_scores=naive_held,
-        block_peaks=peaks,
+        block_peaks=np.minimum(peaks, limit),
         block_steps=used.errors.block_steps,
         expected_ratio=ratio,
         broken=broken,
@@ -185,7 +186,7 @@ def forecast(
             naive=test.naive,
             steps=steps,
             broken=broken,
-            others=[failed, beyond_seen(series, planning, ratio)],
+            others=[failed, beyond_seen(series, planning, ratio, limit)],
         ),
     )
 
@@ -208,6 +209,12 @@ def _grown(test: Backtest, used: BacktestRun, predicted: Floats) -> float:
     if growth.weekly_fraction < 2.0 * growth.deviation_fraction:
         return 1.0
     return float(np.exp(growth.weekly_fraction * damped_weeks(np.array([predicted.size * used.errors.step_s]))[0]))
+
+
+def _unmeasured(used: BacktestRun, steps: int) -> float:
+    """What growth that was not measured may make of the level by the end of the horizon, at its 95th percentile."""
+    deviation = used.errors.growth.deviation_fraction * float(used.errors.unseen_weeks(steps).max())
+    return math.exp(NormalDist().inv_cdf(0.95) * min(deviation, 1.0))
 
 
 def peak_minute_rps(hour_rps: float, dispersion_ratio: float, minutes: int = 60) -> float:

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import InputError
-from ullage.readers.traces.clean import EARLIEST_EPOCH_S, LATEST_EPOCH_S, rejected_lines
+from ullage.readers.traces.clean import EARLIEST_EPOCH_S, LATEST_EPOCH_S, forget_rejected, rejected_lines
+from ullage.readers.traces.dates import settle_order
 from ullage.readers.traces.files import Glimpse
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.trace import Clock, RateTable, RowCounts, RowReason
@@ -111,20 +112,15 @@ def open_points(
     connection: DuckDBPyConnection, reader: RateReader, files: Sequence[Glimpse], *, zone: str, measure: str = ""
 ) -> RateTable:
     """The table of counted windows that a reader's points make; `measure` is what the user says that values are."""
-    import duckdb
-
-    try:
-        connection.execute(f"CREATE TEMP TABLE ullage_points AS {reader.points(files)}")
-    except duckdb.Error as error:
-        detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
-        raise InputError(
-            field="trace",
-            value=files[0].name,
-            problem=f"cannot be read ({detail})",
-            fix="It may be cut; export it again.",
-        ) from None
+    points = reader.points(files)
+    _materialise(connection, points, files)
+    ordered = settle_order(connection, "ullage_points", files[0].name)
+    if ordered is not None:
+        forget_rejected(connection)
+        _materialise(connection, points, files)
     _refuse_other_clocks(connection, files)
     rows = _counted_rows(connection, files)
+    repeated = _repeated(connection, rows)
     width_s = _width_s(connection, files)
     if measure:
         connection.execute(f"UPDATE ullage_points SET measure = '{measure}' WHERE role = 'requests'")
@@ -139,8 +135,28 @@ def open_points(
         sources=tuple(file.name for file in files),
         clock=Clock.UTC,
         zone=_zone(connection, zone),
-        anomalies=(*_anomalies(connection, rows, guessed, width_s), *_zone_note(connection, zone)),
+        anomalies=(
+            *_anomalies(connection, rows, guessed, width_s),
+            *repeated,
+            *_zone_note(connection, zone),
+            *([ordered] if ordered else []),
+        ),
     )
+
+
+def _materialise(connection: DuckDBPyConnection, points: str, files: Sequence[Glimpse]) -> None:
+    import duckdb
+
+    try:
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE ullage_points AS {points}")
+    except duckdb.Error as error:
+        detail = re.sub(r"\s+", " ", str(error).split("\n\n")[0])[:200]
+        raise InputError(
+            field="trace",
+            value=files[0].name,
+            problem=f"cannot be read ({detail})",
+            fix="It may be cut; export it again.",
+        ) from None
 
 
 def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RowCounts:
@@ -168,6 +184,29 @@ def _counted_rows(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> R
         )
     connection.execute(f"DELETE FROM ullage_points WHERE ({usable}) IS NOT TRUE")
     return RowCounts(read_rows=kept + sum(each.rows for each in dropped), kept_rows=kept, dropped=tuple(dropped))
+
+
+def _repeated(connection: DuckDBPyConnection, rows: RowCounts) -> list[Anomaly]:
+    """Points that another one repeats: exports that overlap, or columns that nobody read and that tell them apart."""
+    dimensions = ", ".join(f'"{each}"' for each in DIMENSIONS)
+    (repeated,) = _one(
+        connection,
+        f"SELECT count(*) - count(DISTINCT (series, at_s, value, {dimensions})) FROM ullage_points "
+        "WHERE role = 'requests' AND value > 0",
+    )
+    if repeated <= _MISSING_FRACTION * rows.kept_rows:
+        return []
+    share = repeated / rows.kept_rows
+    return [
+        Anomaly(
+            kind=AnomalyKind.DUPLICATES,
+            weight=Severity.SERIOUS if share > 0.05 else Severity.CAUTION,
+            sentence=f"{repeated:,} of {rows.kept_rows:,} points repeat another one, time and value; both are counted, "
+            "so rates may be too high by that much: exports overlap, or a column that was not read tells them apart.",
+            share_fraction=share,
+            touches=("arrivals",),
+        )
+    ]
 
 
 def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> None:
@@ -256,7 +295,7 @@ def _has_bare_stamps(connection: DuckDBPyConnection) -> bool:
     (found,) = _one(
         connection,
         "SELECT count(*) FROM ullage_points WHERE time_ LIKE '%:%' AND NOT "
-        "regexp_matches(time_, '(Z|UTC|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$')",
+        "regexp_matches(time_, '(Z|UTC|GMT|[+-]\\d\\d:?\\d\\d|[+-]\\d\\d)$')",
     )
     return bool(found)
 

@@ -13,6 +13,7 @@ from ullage.errors import unknown_name
 from ullage.readers.traces.aliases import plain_name, usual_columns
 from ullage.readers.traces.draft import extracted, json_path, records_of, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
+from ullage.readers.traces.numerals import NOTHING, decimal_mark, printed_number
 from ullage.readers.traces.rates.points import DIMENSIONS, LABELS, ROLES, RateReader, meaning_of
 from ullage.readers.traces.sql import moment, name, text, words
 
@@ -21,7 +22,6 @@ MEASURED = {"requests": "count", "rate_rps": "rps", "rate_rpm": "rpm", "rate_rph
 # Times of a report's window, before the usual names of an arrival.
 _STARTS = ("starttime", "starttimeiso", "bucketstart", "windowstart", "windowstarttime", "minute", "hour", "interval")
 _ENDS = ("endtime", "bucketend", "windowend", "endtimeiso")
-_MULTIPLES = {"k": 1e3, "m": 1e6, "mil": 1e6, "b": 1e9, "bil": 1e9, "g": 1e9}
 
 
 def _time_of(file: Glimpse) -> str | None:
@@ -47,6 +47,8 @@ def _series_of(file: Glimpse) -> dict[str, tuple[str, str]]:
     found = {}
     for field in file.header or file.fields:
         meaning = None if field == time or ("." in field.strip(".") and file.is_nested) else meaning_of(field)
+        if meaning is None and field != time and _prints_rates(file, field):
+            meaning = ("requests", "")
         if meaning is not None:
             found[field] = meaning
     # Successes beside a count of all are a part of it; alone they are all that is known.
@@ -55,7 +57,11 @@ def _series_of(file: Glimpse) -> dict[str, tuple[str, str]]:
 
 
 def _recognises(file: Glimpse) -> bool:
-    if file.layout in (Layout.JSON_DOCUMENT, Layout.LINES) or file.has("arrival_s"):
+    if (
+        file.layout is Layout.LINES
+        or file.has("arrival_s")
+        or (file.layout is Layout.JSON_DOCUMENT and not file.is_list)
+    ):
         return False
     roles = [role for role, _ in _series_of(file).values()]
     is_listed = any(
@@ -104,7 +110,7 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
         parts.append(
             f"SELECT {moment(name(time))} AS at_s, {text(field)} || concat_ws('/', {_listed(told, bare=True)}) AS "
             "series, "
-            f"{text(role)} AS role, {_measure(field, measure)} AS measure, {_number(field)} AS value, "
+            f"{text(role)} AS role, {_measure(field, measure)} AS measure, {_number(file, field)} AS value, "
             f"{width} AS width_s, {listed}, CAST({name(time)} AS VARCHAR) AS time_ FROM source_"
         )
     return f"{source} {' UNION ALL '.join(parts)}"
@@ -131,13 +137,18 @@ def _legend(field: str) -> str:
     return re.sub(r"[\s(]*(req(uests?)?/s|reqps|rps|qps|rpm|requests?( per \w+)?)\)?$", "", field).strip() or field
 
 
-def _number(field: str) -> str:
+def _number(file: Glimpse, field: str) -> str:
     """A number as people's tools print it: `12.4`, `1,204`, `1.2 K`, `12 req/s`."""
-    shown = f"trim(CAST({name(field)} AS VARCHAR))"
-    pattern = r"^-?[0-9][0-9,]*\.?[0-9]*(?:[eE][+-]?[0-9]+)?"
-    digits = f"TRY_CAST(replace(regexp_extract({shown}, {text(pattern)}), ',', '') AS DOUBLE)"
-    cases = " ".join(f"WHEN '{spelt}' THEN {factor!r}" for spelt, factor in _MULTIPLES.items())
-    return f"{digits} * CASE lower(regexp_extract({shown}, '^[-0-9.,eE+]+ ?([A-Za-z]+)$', 1)) {cases} ELSE 1.0 END"
+    mark = decimal_mark(file.values(field), whole=False, delimiter=file.delimiter)
+    return printed_number(name(field), mark)
+
+
+# Units that dashboards print behind a rate of requests.
+_PRINTED = {
+    "rps": r"req/s|reqps|rps|qps|c/s|ops/s|/s(ec)?$",
+    "rpm": r"req/m|rpm|/m(in)?$",
+    "rph": r"req/h|rph|/h(our)?$",
+}
 
 
 def _measure(field: str, measure: str) -> str:
@@ -145,10 +156,17 @@ def _measure(field: str, measure: str) -> str:
     if measure:
         return text(measure)
     shown = f"lower(CAST({name(field)} AS VARCHAR))"
-    return (
-        f"CASE WHEN regexp_matches({shown}, 'req/s|reqps|rps|qps|/s$') THEN 'rps' "
-        f"WHEN regexp_matches({shown}, 'rpm|req/min|/min$') THEN 'rpm' ELSE '' END"
+    cases = " ".join(
+        f"WHEN regexp_matches({shown}, {text(units)}) THEN {text(each)}" for each, units in _PRINTED.items()
     )
+    return f"CASE {cases} ELSE '' END"
+
+
+def _prints_rates(file: Glimpse, field: str) -> bool:
+    """Whether all values of a column carry the unit of a rate of requests, whatever its legend says."""
+    rate = rf"[\d.,]+ ?[KMBT]? ?(?:{_PRINTED['rps']}|{_PRINTED['rpm']}|{_PRINTED['rph']})"
+    values = file.values(field)
+    return bool(values) and all(re.fullmatch(rate, value) for value in values if value.lower() not in NOTHING)
 
 
 # ---- OpenAI's usage API --------------------------------------------------------------------------------
