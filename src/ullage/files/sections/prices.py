@@ -185,11 +185,7 @@ class OwnTokensSection(OwnPriceSection):
     ] = None
     cache_write: Annotated[
         PriceText | None,
-        Key(
-            means="Per token written to the cache.",
-            default="not priced",
-            still="No line of the bill counts writes to a provider's cache; the price book shows the price.",
-        ),
+        Key(means="Per token written to the cache.", default="not priced", moves=_EXTERNAL),
     ] = None
 
 
