@@ -1,17 +1,19 @@
-"""What focus-validator of PyPI says of our FOCUS files: which rules of version 1.0 they break, and why.
+"""What focus-validator of PyPI says of our FOCUS files: every rule of version 1.0 has to pass.
 
     python -m bench.focus --validator VENV/bin/focus-validator
 
-The validator lives in an environment of its own (it needs multimethod below 2). It knows versions 0.5 and 1.0; our
-files are of 1.2, which has every column of 1.0. Its own rules of 1.0 still ask for four columns by their names of 0.5
-and for one column that 1.0 does not have, and its package lacks the list of currencies: those are listed, anything
-else fails.
+The validator lives in an environment of its own (it needs multimethod below 1.12). It knows versions 0.5 and 1.0; our
+files are of 1.2, which has every column of 1.0. Five of its rules of 1.0 look for a column by another name than version
+1.0 gives it. Those columns are added under that name too, so that what the rule asks of the values is asked of ours.
+It reads its list of currencies from where it runs, so it runs where it is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime
+import io
 import re
 import shutil
 import subprocess
@@ -25,13 +27,12 @@ from ullage.cost.attribution.usage import GroupUse
 from ullage.cost.bill_charges import charge_rows, month_after
 from ullage.emit.focus import focus_csv
 
-OWN_FAULTS = {
-    "BillingCurrency_IsCurrencyCode": "the package lacks its list of currencies",
-    "InvoiceIssuer_Required": "InvoiceIssuerName in 1.0",
-    "Provider_Required": "ProviderName in 1.0",
-    "Publisher_Required": "PublisherName in 1.0",
-    "ResourceID_Required": "ResourceId in 1.0",
-    "SkuPriceId_Nullable": "looks at ChargeType, which is ChargeCategory in 1.0",
+ASKED_AS = {
+    "ChargeCategory": "ChargeType",
+    "InvoiceIssuerName": "InvoiceIssuer",
+    "ProviderName": "Provider",
+    "PublisherName": "Publisher",
+    "ResourceId": "ResourceID",
 }
 
 
@@ -41,21 +42,37 @@ def main() -> None:
     program = parser.parse_args().validator
     if program is None:
         sys.exit("focus-validator is not installed; give --validator")
+    installed = next(Path(program).absolute().parent.parent.glob("lib/python3*/site-packages"))
     broken: set[str] = set()
     for name, text in _files().items():
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "focus.csv"
-            file.write_text(text)
-            asked = [program, "--data-file", str(file), "--validate-version", "1.0"]
-            said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-        found = set(re.findall(r"^(\w+) failed:$", said, flags=re.MULTILINE))
-        if "Validation" not in said:
-            sys.exit(f"the validator did not run: {said[-300:]}")
+        for named, given in (("names of 1.0", text), ("the validator's names beside them", _with_its_names(text))):
+            found = _broken_rules(program, installed, given)
+            print(f"{name}, {named}: {', '.join(sorted(found)) or 'every rule of 1.0 passes'}")
         broken |= found
-        print(f"{name}: {len(found)} rules of 1.0 broken, {len(found - set(OWN_FAULTS))} of them by us")
-    for rule in sorted(broken):
-        print(f"  {rule}: {OWN_FAULTS.get(rule, 'OURS')}")
-    sys.exit(1 if broken - set(OWN_FAULTS) else 0)
+    sys.exit(1 if broken else 0)
+
+
+def _broken_rules(program: str, installed: Path, text: str) -> set[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "focus.csv"
+        file.write_text(text)
+        asked = [str(Path(program).absolute()), "--data-file", str(file), "--validate-version", "1.0"]
+        said = subprocess.run(asked, cwd=installed, capture_output=True, text=True, check=False).stdout
+    if "Validation" not in said:
+        sys.exit(f"the validator did not run: {said[-300:]}")
+    return set(re.findall(r"^(\w+) failed:$", said, flags=re.MULTILINE))
+
+
+def _with_its_names(text: str) -> str:
+    rows = [
+        {**row, **{asked: row[column] for column, asked in ASKED_AS.items()}}
+        for row in csv.DictReader(io.StringIO(text))
+    ]
+    written = io.StringIO()
+    writer = csv.DictWriter(written, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return written.getvalue()
 
 
 def _files() -> dict[str, str]:

@@ -31,7 +31,8 @@ from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import Quotes, quotes_of
 from ullage.cost.service_use import ServiceUse, TaskUse, ToolUse
 from ullage.cost.units import class_cents, class_groups, model_cents
-from ullage.evidence import Figure, Source, walk
+from ullage.evidence import Figure, Source, number, walk
+from ullage.prices.book import TokenKind
 from ullage.prices.packaged import packaged_book
 from ullage.report.money.bill_page import bill_parts
 from ullage.verbs.plan_answer import bill_headlines
@@ -218,6 +219,26 @@ def test_failed_provider_tokens_move_to_failed_work() -> None:
     failed = next(each for each in bill.lines if each.name == "failed_work" and not each.pool)
     assert failed.cents == round(1e6 * 1300 * 1e-6 * 0.25 * 100)
     assert failed.origin is Origin.EXTERNAL
+
+
+def test_writes_to_a_providers_cache_are_a_line_and_what_caching_saved_is_said() -> None:
+    """A thousand prompt tokens a request at 3 USD a million: 600 read at 0.30, 300 written at 3.75, 100 as input."""
+    rate = {TokenKind.INPUT: 3.0, TokenKind.OUTPUT: 15.0, TokenKind.CACHED_READ: 0.3, TokenKind.CACHE_WRITE: 3.75}
+    tokens = {kind: bills.price(f"price.{kind}", usd / 1e6) for kind, usd in rate.items()}
+    prices = replace(quotes(), tokens={"acme model-x": tokens})
+    bought = replace(bills.bought(1e6, failed=0.0), cached_tokens=6e8, written_tokens=3e8)
+    bill = monthly_bill(_use(providers=(bought,)), prices, policy())
+    lines = {each.item: each.cents for each in bill.lines if each.name == "provider_tokens"}
+    # 100 M at 3 and 300 M at 15 and 600 M at 0.30; 300 M at 3.75.
+    assert lines == {"hard acme": 300_00 + 4500_00 + 180_00, "hard cache writes acme": 1125_00}
+    # Reading saved 600 M x 2.70, writing cost 300 M x 0.75 more.
+    assert number(bill.figures["bill.cache_saved_usd"]) == pytest.approx(1620.0 - 225.0)
+    assert any("1,395.00 USD less than without" in each for each in bill.notes)
+    nothing = monthly_bill(_use(providers=(bills.bought(1e6),)), quotes(), policy())
+    assert number(nothing.figures["bill.cache_saved_usd"]) == 0.0
+    # Two entries of one class and model are two lines, each of its own tokens.
+    twice = monthly_bill(_use(providers=(bought, replace(bought, requests=1.0))), prices, policy())
+    assert twice.cents_of("provider_tokens") == 2 * bill.cents_of("provider_tokens")
 
 
 def test_a_task_pays_for_requests_tools_retries_and_both_attempts_of_an_escalation() -> None:

@@ -118,3 +118,17 @@ def test_the_best_rule_is_causation_where_it_is_known() -> None:
     unknown = replace(light, caused_devices=None)
     assert best_rule([heavy, unknown]) == "gpu_time"
     assert distances_from_causation([heavy, unknown]) == {}
+
+
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0.1, 40.0), min_size=5, max_size=8))
+def test_who_stands_together_is_still_told_apart(needs: dict[str, float]) -> None:
+    """Separable parties cause what they need alone, however many stand together and whatever they weigh."""
+    found = causation(dict.fromkeys(needs, 1.0), lambda some: sum(needs[each] for each in some), are_told_apart=True)
+    assert found.caused == pytest.approx(needs)
+
+
+def test_traffic_that_dilutes_the_others_takes_nothing_off() -> None:
+    """The heavy one needs 12 alone and 8 among easy ones, because a percentile is of both: these pay nothing."""
+    worth = {frozenset("h"): 12, frozenset("e"): 1, frozenset("he"): 8}
+    found = causation({"h": 1.0, "e": 9.0}, lambda some: worth[some])
+    assert found.caused == pytest.approx({"h": 8.0, "e": 0.0})

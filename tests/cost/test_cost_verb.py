@@ -158,7 +158,7 @@ def test_a_log_divides_the_bill_by_tenant(plan_file: Path, tmp_path: Path) -> No
         tenant = ("acme", "globex", "")[place % 3]
         rows.append(f"{place * 0.5},{4 if tenant == 'acme' else 2},0.2,800,{place % 7 * 20 + 1},{tenant},ok")
     log.write_text("\n".join(rows) + "\n")
-    found = verbs.cost(plan_file, usage=[log], known=["acme", "globex"], as_of=AS_OF)
+    found = verbs.cost(plan_file, usage=[log], known=["acme", "globex"], rule="gpu_time", as_of=AS_OF)
     assert not isinstance(found, Rejection)
     assert found.attribution is not None
     names = [each.name for each in found.attribution.rows]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from support.shared_data import ABSENT, find_shared_data
 from ullage.errors import InputError
 from ullage.readers.paid import read_paid
 
@@ -29,6 +32,38 @@ def test_focus_charges_count_where_their_period_begins(tmp_path: Path) -> None:
     assert (found.usd, found.charges, found.outside_charges) == (30.25, 2, 2)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "line_item_usage_start_date,line_item_unblended_cost,line_item_currency_code",
+        "lineItem/UsageStartDate,lineItem/UnblendedCost,lineItem/CurrencyCode",
+    ],
+)
+def test_a_cost_and_usage_report_counts_as_invoiced(columns: str, tmp_path: Path) -> None:
+    file = tmp_path / "cur.csv"
+    file.write_text(FOCUS.replace(FOCUS.partition("\n")[0], columns))
+    found = read_paid(file, start_s=START_S, end_s=END_S)
+    assert (found.usd, found.charges, found.outside_charges) == (30.25, 2, 2)
+
+
+REPORT, SAMPLE = "aws_cur.log", "focus_sample.csv"
+
+
+@pytest.mark.skipif(find_shared_data() is None, reason=ABSENT)
+@pytest.mark.parametrize(
+    ("name", "column"), [(REPORT, "line_item_unblended_cost"), (SAMPLE, "EffectiveCost")], ids=[REPORT, SAMPLE]
+)
+def test_a_real_export_comes_to_its_own_total(name: str, column: str) -> None:
+    shared = find_shared_data()
+    assert shared is not None
+    file = shared / "found" / name
+    with file.open(encoding="utf-8-sig") as text:
+        own = [Decimal(row[column]) for row in csv.DictReader(text)]
+    found = read_paid(file, start_s=0.0, end_s=END_S)
+    assert found.charges == len(own)
+    assert found.usd == pytest.approx(float(sum(own)), abs=0.005)
+
+
 def test_allocations_are_summed_over_names_and_windows(tmp_path: Path) -> None:
     def one(day: int, cost: float) -> dict[str, object]:
         return {"window": {"start": f"2026-11-0{day}T00:00:00Z"}, "totalCost": cost}
@@ -44,6 +79,7 @@ def test_allocations_are_summed_over_names_and_windows(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("a,b\n1,2\n", "not among its columns"),
+        ("Date,CostInBillingCurrency\n1,2\n", "it is an Azure cost export"),
         (FOCUS.replace("USD", "EUR"), "is not USD"),
         (FOCUS.replace("10.25", "ten"), "is not an amount"),
         (FOCUS.replace("2026-11-01T00:00:00Z", "soon"), "is not a time"),

@@ -188,7 +188,7 @@ prices:
 cost:
   bought:
     - {name: api, provider: api, model: big, rate: 1 req/s, prompt_tokens: 1000, output_tokens: 200, cached: 50%,
-       success: 90%}
+       cache_written: 20%, success: 90%}
     - {name: spare, provider: api, model: big, rate: 1 req/s, prompt_tokens: 1000, output_tokens: 200}
   tasks:
     - {name: answer, requests: {chat: 3, api: 1}, tools: {search: 1}, escalated: 10%, escalated_requests: {api: 2},

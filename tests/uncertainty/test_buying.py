@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from support.planned import stated
+from ullage.cost.quotes import AnnouncedChange
 from ullage.errors import Rejection
 from ullage.evidence import number
 from ullage.planning.document import Plan
 from ullage.prices.purchase import Purchase
-from ullage.uncertainty.buying import Buying, months_on
+from ullage.uncertainty.buying import Buying, BuyingChoice, buying, months_on
 from ullage.uncertainty.growth import GROWTH_MONTHS
 from ullage.uncertainty.pool_months import nodes_for, pool_months
 from ullage.uncertainty.pool_study import pool_surface
@@ -53,6 +56,25 @@ def test_what_is_held_is_counted_until_its_last_month(bought: tuple[Plan, Buying
     (pool,) = bought[1].pools
     assert [each.held_nodes for each in pool.by_month] == [2.0] * 5 + [0.0] * 7
     assert bought[1].first_month == datetime.date(2026, 12, 1)
+
+
+@pytest.mark.slow
+def test_announced_prices_are_those_of_their_months(bought: tuple[Plan, Buying]) -> None:
+    """From February hours cost half: by hand every month of "all on demand" from the third on."""
+    plan, before = bought
+    half = AnnouncedChange(begins=datetime.date(2027, 2, 1), ratio=stated("announced", 0.5, "ratio"))
+    spec = replace(plan.spec, buying=replace(plan.spec.buying, announced=(half,)))
+    after = buying(replace(plan, spec=spec), BuyingChoice(months=12))
+    assert not isinstance(after, Rejection)
+    market = after.pools[0].market
+    assert market.list_ratios == (1.0, 1.0, *[0.5] * 10)
+    old, new = ({each.name: each.usd for each in found.pools[0].rules} for found in (before, after))
+    assert new["all on demand"] < 0.75 * old["all on demand"]
+    for order in after.orders:
+        price = next(each for each in market.terms if each.name == order.instrument)
+        ratio = 1.0 if order.begins < half.begins else 0.5
+        assert order.usd_per_month == pytest.approx(order.nodes * price.usd_per_month * ratio)
+    assert any("x0.5 from 2027-02-01" in each for each in after.notes)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from ullage.cost.attribution.attribution import TokenWeights
 from ullage.cost.lines.line import Behaviour, BillLine, Origin, Sharing
 from ullage.cost.lines.lines import bill_lines
 from ullage.cost.lines.power import power_figures
+from ullage.cost.lines.provider import cache_saving
 from ullage.cost.money import usd_of
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import Quotes
@@ -73,6 +74,10 @@ class Bill:
         saving = self.figures.get("bill.released_saving_usd")
         if saving is not None:
             found.append(_released_note(number(saving), follows=any(each.hourly_replicas for each in self.use.pools)))
+        cached = self.figures.get("bill.cache_saved_usd")
+        if cached is not None and abs(number(cached)) >= _CENT:
+            less = "less" if number(cached) >= 0.0 else "more"
+            found.append(f"Providers' caches, writes included: {abs(number(cached)):,.2f} USD {less} than without.")
         if self.unpriced:
             names = ", ".join(dict.fromkeys(each.name.replace("_", " ") for each in self.unpriced))
             found.append(f"Not priced, and so not in the total: {names}.")
@@ -91,6 +96,7 @@ def _released_note(saving_usd: float, *, follows: bool) -> str:
     )
 
 
+_CENT = 0.01
 # Which lines a sum is over; a sum that is not about all lines says so in its formula.
 _SUMS: dict[str, tuple[str, Callable[[BillLine], bool]]] = {
     "total": ("sum of the priced lines", lambda _: True),
@@ -121,14 +127,14 @@ def monthly_bill(
     total = sums.get("bill.total_usd")
     units = unit_costs(use, lines, quotes, total, weights=weights) if total is not None else ()
     own = {each.figure.name: each.figure for each in lines if each.figure is not None}
-    power = {each.name: each for each in power_figures(use, policy)}
+    beside = [*power_figures(use, policy), *([] if (saved := cache_saving(use, quotes)) is None else [saved])]
     return Bill(
         use=use,
         quotes=quotes,
         policy=policy,
         lines=lines,
         units=units,
-        figures={**sums, **{each.name: each.figure for each in units}, **own, **power},
+        figures={**sums, **{each.name: each.figure for each in units}, **own, **{each.name: each for each in beside}},
     )
 
 

@@ -140,6 +140,7 @@ def _with_volume(before: ServiceUse, after: ServiceUse) -> ServiceUse:
                 prompt_tokens=each.prompt_tokens * ratio,
                 output_tokens=each.output_tokens * ratio,
                 cached_tokens=each.cached_tokens * ratio,
+                written_tokens=each.written_tokens * ratio,
             )
             for each in before.providers
         ),

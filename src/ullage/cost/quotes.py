@@ -7,6 +7,7 @@ multiplications, so that a study can ask for thousands of them.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -71,6 +72,10 @@ class PriceChoice:
     held: tuple[HeldCommitment, ...] = ()
     spot_classes: tuple[str, ...] = ()
     announced: tuple[AnnouncedChange, ...] = ()
+
+    def announced_ratio(self, month: datetime.date) -> float:
+        """List prices of devices in the month that begins this day, as announced, relative to today's."""
+        return math.prod(float(each.ratio.value) for each in self.announced if each.begins <= month)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,10 @@ class ClassUse:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderUse:
-    """Requests that a provider serves for us, by the token. `failed_fraction` of the tokens brought no success."""
+    """Requests that a provider serves for us, by the token. `failed_fraction` of the tokens brought no success.
+
+    Of the prompt's tokens `cached_tokens` are read from the provider's cache, and `written_tokens` are written to it.
+    """
 
     provider: str
     model: str
@@ -118,6 +121,7 @@ class ProviderUse:
     prompt_tokens: float
     output_tokens: float
     cached_tokens: float = 0.0
+    written_tokens: float = 0.0
     failed_fraction: float = 0.0
     basis: tuple[Named, ...]
 

@@ -1,6 +1,8 @@
-"""What was really paid in a stretch of time: a FOCUS export, or what OpenCost's and Kubecost's allocation API answers.
+"""What was really paid in a stretch of time: a FOCUS export, an AWS Cost and Usage Report, OpenCost's allocations.
 
     FOCUS      CSV with ChargePeriodStart, EffectiveCost, BillingCurrency
+    AWS CUR    CSV with line_item_usage_start_date, line_item_unblended_cost, line_item_currency_code: as invoiced, so
+               that an up-front fee counts whole where it is charged
     OpenCost   {"data": [{"name": {"window": {"start": ...}, "totalCost": 12.3}, ...}, ...]}
 
 A charge counts where its period begins inside the stretch. Rows that cannot be read are an error, not 0.
@@ -19,8 +21,9 @@ from typing import Any
 
 from ullage.documents import json_value
 from ullage.errors import InputError
+from ullage.readers.billing_exports import CUR_COLUMNS, export_named
 
-_FIX = "Give a FOCUS export as CSV, or the JSON of OpenCost's /allocation."
+_FIX = "Give a FOCUS export or an AWS Cost and Usage Report as CSV, or the JSON of OpenCost's /allocation."
 _COLUMNS = ("ChargePeriodStart", "EffectiveCost", "BillingCurrency")
 
 
@@ -39,7 +42,7 @@ def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(field=str(path), value=str(error), problem="cannot be read", fix="Check the path.") from None
-    charges = list(_allocations(text, path.name) if text.lstrip().startswith("{") else _focus(text, path.name))
+    charges = list(_allocations(text, path.name) if text.lstrip().startswith("{") else _rows(text, path.name))
     if not charges:
         raise InputError(field=path.name, value="", problem="has no charges", fix=_FIX)
     inside = [usd for at, usd in charges if start_s <= at.timestamp() < end_s]
@@ -50,17 +53,21 @@ def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
     return PaidCharges(usd=math.fsum(inside), charges=len(inside), outside_charges=len(charges) - len(inside))
 
 
-def _focus(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
+def _rows(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
     rows = csv.DictReader(io.StringIO(text))
-    missing = [each for each in _COLUMNS if each not in (rows.fieldnames or ())]
+    header = rows.fieldnames or ()
+    columns = next((each for each in CUR_COLUMNS if {*each} <= {*header}), _COLUMNS)
+    missing = [each for each in columns if each not in header]
     if missing:
-        raise InputError(field=file, value=missing[0], problem="is not among its columns", fix=_FIX)
+        export = export_named(header)
+        problem = "is not among its columns" if export is None else f"is not among its columns: it is {export.what}"
+        raise InputError(field=file, value=missing[0], problem=problem, fix=_FIX if export is None else export.fix)
+    begins, cost, currency = columns
     for row in rows:
         where = f"{file}:{rows.line_num}"
-        if row["BillingCurrency"] != "USD":
-            fix = "Give the export in USD."
-            raise InputError(field=where, value=row["BillingCurrency"], problem="is not USD", fix=fix)
-        yield _time(row["ChargePeriodStart"], where), _amount(row["EffectiveCost"], where)
+        if row[currency] != "USD":
+            raise InputError(field=where, value=row[currency], problem="is not USD", fix="Give the export in USD.")
+        yield _time(row[begins], where), _amount(row[cost], where)
 
 
 def _allocations(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:

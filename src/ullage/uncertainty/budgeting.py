@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -96,7 +95,7 @@ def _month(plan: Plan, pools: Sequence[PoolMonths], at: int, choice: BudgetChoic
     month = months_on(plan.as_of, at + 1)
     fleets = {each.pool: _fleets(pool, each, at, choice.follows) for pool, each in zip(plan.pools, pools, strict=True)}
     ratios = {name: values[:, at] for each in pools for name, values in each.classes.items()}
-    announced = math.prod(number(each.ratio) for each in plan.spec.buying.announced if each.begins <= month)
+    announced = plan.spec.buying.announced_ratio(month)
     return MonthFuture(
         month=month,
         ratios=tuple({name: float(values[one]) for name, values in ratios.items()} for one in range(FUTURES)),

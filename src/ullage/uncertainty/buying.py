@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,7 @@ def buying(plan: Plan, choice: BuyingChoice, *, map: Any = map) -> Buying | Reje
             return one
         found.append(one)
         sellers[pool.spec.name] = f"{sold.by_hour.provider} {sold.by_hour.region or 'any region'}".strip()
-        orders += [_dated(plan, pool, each, first) for each in one.chosen.orders]
+        orders += [_dated(plan, pool, each, first, one.market) for each in one.chosen.orders]
         notes += [*sold.notes, *_spot_notes(plan, pool, sold)]
     return Buying(
         pools=tuple(found),
@@ -105,7 +105,7 @@ def buying(plan: Plan, choice: BuyingChoice, *, map: Any = map) -> Buying | Reje
         nodes_of={each.spec.name: each.packing.chosen.shape.devices for each in plan.pools},
         follows=choice.follows,
         first_month=first,
-        notes=tuple(dict.fromkeys((*notes, *_standing_notes(choice)))),
+        notes=tuple(dict.fromkeys((*notes, *_announced_notes(plan, found), *_standing_notes(choice)))),
         figures={name: figure for each in found for name, figure in each.figures.items()},
     )
 
@@ -142,7 +142,7 @@ def _bought(
         spot=sold.spot if _losable(plan, pool) else None,
         terms=tuple(each for each in sold.terms if each.term_months <= months or each.purchase is Purchase.OWNED),
         held=held,
-        list_ratios=(1.0,) * months,
+        list_ratios=tuple(plan.spec.buying.announced_ratio(months_on(plan.as_of, 1 + each)) for each in range(months)),
     )
     given, surface = pool_surface(pool, plan.spec, seed=plan.seed, map=map)
     drawn, fresh = (
@@ -162,6 +162,7 @@ def _bought(
         GROWTH_MONTHS,
         WANDER,
         *sold.assumed,
+        *(each.ratio for each in plan.spec.buying.announced),
     )
     return purchase_plan(
         pool.spec.name,
@@ -214,11 +215,11 @@ def _whole_months(first: datetime.date, held: HeldCommitment) -> int:
     return max(0, (next_day.year - first.year) * 12 + next_day.month - first.month)
 
 
-def _dated(plan: Plan, pool: PoolPlan, order: TermOrder, first: datetime.date) -> DatedOrder:
+def _dated(plan: Plan, pool: PoolPlan, order: TermOrder, first: datetime.date, market: Market) -> DatedOrder:
     begins, size = months_on(first, order.start_months), pool.packing.chosen.shape.devices
     lead_s = sum(number(each) for each in plan.spec.options.lead.steps(order.instrument.purchase))
     by = begins - datetime.timedelta(seconds=lead_s)
-    term_usd = order.nodes * order.instrument.usd_per_month * order.instrument.term_months
+    month_usd = order.nodes * order.instrument.usd_per_month * market.list_ratios[order.start_months]
     return DatedOrder(
         pool=pool.spec.name,
         instrument=order.instrument.name,
@@ -228,8 +229,8 @@ def _dated(plan: Plan, pool: PoolPlan, order: TermOrder, first: datetime.date) -
         ends=months_on(begins, order.instrument.term_months) - datetime.timedelta(days=1),
         order_by=by,
         late_days=max(0, (plan.as_of - by).days),
-        usd_per_month=order.nodes * order.instrument.usd_per_month,
-        upfront_usd=order.instrument.upfront_fraction * term_usd,
+        usd_per_month=month_usd,
+        upfront_usd=order.instrument.upfront_fraction * month_usd * order.instrument.term_months,
     )
 
 
@@ -238,6 +239,17 @@ def _spot_notes(plan: Plan, pool: PoolPlan, sold: SoldNodes) -> tuple[str, ...]:
         return ()
     named = "List those that may in prices.spot_classes."
     return (f"{pool.spec.name}: no spot: none of its classes may be interrupted. {named}",)
+
+
+def _announced_notes(plan: Plan, pools: Sequence[PurchasePlan]) -> tuple[str, ...]:
+    """Changes that begin within the months that are looked at."""
+    last = months_on(plan.as_of, max(each.months for each in pools))
+    return tuple(
+        f"List prices are x{number(each.ratio):g} from {each.begins.isoformat()}, as announced; what is committed "
+        "before stays at its price."
+        for each in plan.spec.buying.announced
+        if each.begins <= last
+    )
 
 
 def _standing_notes(choice: BuyingChoice) -> tuple[str, ...]:

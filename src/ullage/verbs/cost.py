@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from ullage.verbs.answer import Headline, VerbAnswer
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ullage.cost.attribution.attribution import Attribution, AttributionChoice, RuleSpread
-    from ullage.cost.attribution.usage import GroupUse, UsageLog
+    from ullage.cost.attribution.attribution import Attribution, RuleSpread
+    from ullage.cost.attribution.causation import Causation
     from ullage.cost.bill import Bill
     from ullage.cost.budget.budget import Budget
     from ullage.cost.change import BillChange
@@ -48,6 +48,7 @@ class CostAnswer(VerbAnswer):
     seed: int
     attribution: Attribution | None = None
     spread: tuple[RuleSpread, ...] = ()
+    causes: Mapping[str, Causation] = field(default_factory=dict)
     against: tuple[HostOrBuy, ...] = ()
     spilled: tuple[SpilledPool, ...] = ()
     marginals: tuple[Marginal, ...] = ()
@@ -105,7 +106,7 @@ class CostAnswer(VerbAnswer):
             parts = [*budget_parts(self.budget), *parts]
         if self.attribution is not None:
             parts += ["", *attribution_parts(self.attribution, self.spread)]
-            parts += cause_parts(self.bill.use.causes) if self.attribution.choice.by == "class" else []
+            parts += cause_parts(self.causes)
         parts += [*host_or_buy_parts(self.against, self.spilled), *marginal_parts(self.marginals, self.replicas)]
         parts += commitment_parts(self.commitments)
         parts += [] if self.change is None else ["", change_table(self.change)]
@@ -180,22 +181,23 @@ def cost(
     from ullage.load.plan import load_plan, own_traces, plan_document
     from ullage.prices.purchase import purchase_of
     from ullage.verbs.against import asked_offer, compared_with_providers
+    from ullage.verbs.dividing import choice_of, divided, read_log
     from ullage.verbs.plan import plan_spec
 
-    choice = _choice(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
+    choice = choice_of(by or ("tenant" if usage else "class"), rule, basis, idle, spread_rule, allotted)
     purchase = None if commit is None else purchase_of(commit, field="--commit")
-    follows = follows_of(fleet)
+    follows, asked = follows_of(fleet), parse_changes(set, traffic)
     notes: list[str] = []
     logs: Sequence[str | Path] = list(usage)
     if not logs and {"tenant", "product"} & {*dimensions_of(choice.by)}:
         logs, columns = own_traces(source)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=parse_changes(set, traffic))
+        spec = load_plan(source, as_of=run.as_of, seed=seed, changes=asked)
         offer = asked_offer(against, spec.prices)
         # A log that does not say who asked is refused before the minutes that a plan takes.
-        log = _read_log(logs, columns, choice, known, notes) if logs else None
+        log = read_log(logs, columns, choice, known, spec, notes) if logs else None
         run.progress(0.02, "planning")
-        with located(lambda: plan_document(source, parse_changes(set, traffic))):
+        with located(lambda: plan_document(source, asked)):
             found = plan_spec(spec, run, rounds=_MARGINAL_ROUNDS if marginal else 1.0)
         if isinstance(found, Rejection):
             return found
@@ -203,18 +205,17 @@ def cost(
         change = None if before is None else _change(before, bill, run)
         if isinstance(change, Rejection):
             return change
-        uses = _simulated(bill, choice) if log is None else _logged(bill, log, choice, known, seed)
-        attribution, spread = _attributed(bill, uses, choice, is_chosen=bool(rule))
+        division = divided(found, bill, log, choice, run, known=known, is_chosen=bool(rule))
         compared, spilled = compared_with_providers(found, bill, offer, run, notes)
         marginals = _marginals(spec, bill, run) if marginal else ()
-        asked = parse_changes(set, traffic)
         budget = None if months is None else _budget(found, bill, source, asked, run, months, follows, ledger)
         run.progress(1.0)
     return CostAnswer(
-        bill=bill, as_of=run.as_of, seed=seed, attribution=attribution, spread=spread, against=compared,
-        spilled=spilled, marginals=marginals, replicas=_replica_costs(bill) if marginal else (), change=change,
+        bill=bill, as_of=run.as_of, seed=seed, attribution=division.attribution, spread=division.spread,
+        causes=division.causes, against=compared, spilled=spilled,
+        marginals=marginals, replicas=_replica_costs(bill) if marginal else (), change=change,
         commitments=() if purchase is None else _commitments(spec, found, bill, purchase, notes),
-        budget=budget, notes=tuple(notes),
+        budget=budget, notes=(*notes, *division.notes),
     )  # fmt: skip
 
 
@@ -285,114 +286,6 @@ def bill_of(plan: Plan) -> Bill:
         if isinstance(stage.answer, Bill):
             return stage.answer
     raise InputError(field="prices", value=None, problem="are not given, so there is no bill", fix="Give prices.")
-
-
-def _choice(
-    by: str, rule: str, basis: str, idle: str, spread_rule: str, allotted: Mapping[str, float] | None
-) -> AttributionChoice:
-    from ullage.cost.attribution.attribution import AttributionChoice, Basis, Idle
-    from ullage.cost.attribution.dimensions import dimensions_of
-
-    known_basis, known_idle = {each.value: each for each in Basis}, {each.value: each for each in Idle}
-    if basis not in known_basis:
-        raise unknown_name(field="--basis", name=basis, known=known_basis)
-    if idle not in known_idle:
-        raise unknown_name(field="--idle", name=idle, known=known_idle)
-    return AttributionChoice(
-        by=",".join(dimensions_of(by)),
-        rule=rule.replace("-", "_") or "gpu_time",
-        basis=known_basis[basis],
-        idle=known_idle[idle],
-        spread_rule=spread_rule.replace("-", "_"),
-        allotted_fraction=allotted or {},
-    )
-
-
-def _simulated(bill: Bill, choice: AttributionChoice) -> Mapping[str, tuple[GroupUse, ...]]:
-    found = bill.use.groups_of(choice.by)
-    if found is None:
-        raise InputError(
-            field="--by",
-            value=choice.by,
-            problem=f"the plan does not say the {choice.by} of a request",
-            fix=f"Give a request log that does: --usage FILE. The plan alone knows {', '.join(bill.use.groups)}.",
-        )
-    return found
-
-
-def _read_log(
-    files: Sequence[str | Path],
-    columns: Mapping[str, str] | None,
-    choice: AttributionChoice,
-    known: Sequence[str] | None,
-    notes: list[str],
-) -> UsageLog:
-    """The log, once it is known to say whose a request is."""
-    from ullage.cost.attribution.usage import usage_of_trace
-    from ullage.load.traffic import open_requests
-
-    trace = open_requests(
-        files,
-        columns=columns,
-        field="--usage",
-        problem="counts requests in windows, so their owners are unknown",
-        fix="Give a log with one row for each request.",
-    )
-    log = usage_of_trace(trace)
-    names = ", ".join(Path(each).name for each in trace.sources)
-    if not log.requests:
-        raise InputError(
-            field="--usage",
-            value=names,
-            problem="has no request to attribute by: " + "; ".join(f"{n:,} {why}" for why, n in log.dropped.items()),
-            fix="Give a log with the lengths and the end of each request.",
-        )
-    log.check_says(choice.by)
-    said = log.labels_of(choice.by).names
-    if known and not {*known} & {*said}:
-        raise InputError(
-            field="--known",
-            value=", ".join(known),
-            problem=f"no request of {names} has any of these names",
-            fix=f"It has {', '.join(said[:8])}{' and more' if len(said) > 8 else ''}.",
-        )
-    notes.append(f"Attributed by {log.requests:,} requests of {names}.")
-    notes += [f"{count:,} rows left out: {reason}." for reason, count in log.dropped.items()]
-    return log
-
-
-def _logged(
-    bill: Bill, log: UsageLog, choice: AttributionChoice, known: Sequence[str] | None, seed: int
-) -> Mapping[str, tuple[GroupUse, ...]]:
-    """Who used the pools by real logs; with several pools, each by the requests for its model."""
-    import numpy as np
-
-    from ullage.cost.attribution.usage import grouped
-
-    return {
-        pool: grouped(each, choice.by, known=known, rng=np.random.default_rng(seed))
-        for pool, each in _by_model(bill, log).items()
-    }
-
-
-def _by_model(bill: Bill, log: UsageLog) -> dict[str, UsageLog]:
-    """The log pool by pool, where it names the pools' models; else as one."""
-    pools = {each.name: each.model for each in bill.use.pools}
-    labels = log.labels.get("model")
-    if len(pools) < 2 or labels is None or not set(pools.values()) <= set(labels.names):
-        return {"": log}
-    return {name: log.where(labels.places == labels.names.index(model)) for name, model in pools.items()}
-
-
-def _attributed(
-    bill: Bill, uses: Mapping[str, tuple[GroupUse, ...]], choice: AttributionChoice, *, is_chosen: bool
-) -> tuple[Attribution, tuple[RuleSpread, ...]]:
-    """The bill divided as chosen, or by the best rule that the usage knows, and what every rule would say."""
-    from ullage.cost.attribution.attribution import attribute, best_rule, rule_spread
-
-    if not is_chosen:
-        choice = replace(choice, rule=best_rule([each for groups in uses.values() for each in groups]))
-    return attribute(bill.lines, uses, choice), rule_spread(bill.lines, uses, choice)
 
 
 def _commitments(

@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-# Each set of parties is a fleet to be sized. Beyond four, the smallest ones stand together and share by their weights.
+# Each set of parties is a fleet to be sized. Beyond four, the smallest ones stand together.
 MOST_PARTIES = 4
-OTHERS = "others"
+# In brackets, as no party of a log is likely to be called.
+OTHERS = "(others)"
+# Two fleets a party are sized for so many of those who stand together, or one that is larger shares by weight.
+MOST_TOGETHER = 12
 
 Needed = Callable[[frozenset[str]], float]
 """How many replicas these parties would need together, in parts of one; nobody needs none."""
@@ -36,8 +39,11 @@ class Causation:
         return self.replicas - sum(self.replicas - each for each in self.without.values())
 
 
-def causation(weights: Mapping[str, float], needed: Needed) -> Causation:
+def causation(weights: Mapping[str, float], needed: Needed, *, are_told_apart: bool = False) -> Causation:
     """The parts of the parties that `weights` names, its values only ordering them and dividing those beyond four.
+
+    Where these `are_told_apart`, up to a dozen of them share by the mean of what each needs alone and what falls away
+    without it, its first and its last place in an order; more share by their weights.
 
     >>> needs = {"": 0, "a": 3, "b": 4, "ab": 5}
     >>> found = causation({"a": 1.0, "b": 1.0}, lambda some: needs["".join(sorted(some))])
@@ -59,16 +65,23 @@ def causation(weights: Mapping[str, float], needed: Needed) -> Causation:
     for order in orders:
         for place, name in enumerate(order):
             added[name] += (replicas(order[: place + 1]) - replicas(order[:place])) / len(orders)
-    caused = {
-        one: added[name] * weights[one] / max(sum(weights[each] for each in members), 1e-300)
-        if len(members) > 1
-        else added[name]
-        for name, members in parties.items()
-        for one in members
-    }
+    caused = dict(added)
+    if (together := parties.get(OTHERS)) is not None:
+        part = weights
+        if are_told_apart and len(together) <= MOST_TOGETHER:
+            everybody = frozenset(weights)
+            part = {
+                each: needed(frozenset([each])) + max(0.0, replicas(names) - needed(everybody - {each}))
+                for each in together
+            }
+        whole = max(sum(part[each] for each in together), 1e-300)
+        caused.update({each: added[OTHERS] * part[each] / whole for each in together})
+    # Traffic that makes the percentiles of others better takes nothing off the fleet, and any look is a little off.
+    caused = {name: max(0.0, caused[name]) for name in weights}
+    kept = replicas(names) / max(sum(caused.values()), 1e-300)
     return Causation(
         replicas=replicas(names),
-        caused={name: caused[name] for name in weights},
+        caused={name: each * kept for name, each in caused.items()},
         alone={name: replicas([name]) for name in names},
         without={name: replicas([each for each in names if each != name]) for name in names},
     )

@@ -21,10 +21,13 @@ from ullage.cost.attribution.dimensions import DIMENSIONS, UNALLOCATED, dimensio
 from ullage.cost.attribution.moments import group_shares_s, request_shares_s
 from ullage.cost.attribution.shapley import sampled_shapley
 from ullage.errors import InputError
+from ullage.workload.answers import literal
+from ullage.workload.profile.summarise import UNCLASSIFIED, group_expression
 
 if TYPE_CHECKING:
     from ullage.simulate.load import Requests
     from ullage.simulate.outcome import Outcome
+    from ullage.workload.classes import RequestClass
     from ullage.workload.trace import Trace
 
 # The KV held over time is looked at in this many slots when peaks are compared.
@@ -49,7 +52,8 @@ class Labels:
 class UsageLog:
     """Requests, one element each. Times are seconds on one clock; None where the source has no times.
 
-    `start_s` is when the engine took the request up, or its arrival where that is all that was logged.
+    `start_s` is when the engine took the request up, or its arrival where that is all that was logged beside its end;
+    `arrival_s` is known of a log without ends too.
     `kv_token_s` is measured residency; without it a request holds its prompt from start to end and its answer as it
     grows. `dropped` counts rows that could not be used, by reason.
     """
@@ -59,6 +63,7 @@ class UsageLog:
     output_tokens: Floats
     cached_tokens: Floats
     successes: Bools
+    arrival_s: Floats | None = None
     start_s: Floats | None = None
     first_token_s: Floats | None = None
     end_s: Floats | None = None
@@ -141,12 +146,16 @@ class GroupUse:
     caused_devices: float | None = None
 
 
-def usage_of_trace(trace: Trace) -> UsageLog:
-    """A request log as usage. A row that ends before it starts, or lacks lengths or its end, is counted as dropped."""
+def usage_of_trace(trace: Trace, *, classes: Sequence[RequestClass] = ()) -> UsageLog:
+    """A request log as usage. A row that ends before it starts, or lacks lengths or its end, is counted as dropped.
+
+    `classes` sort the requests where they have rules.
+    """
     is_timed = trace.clock.orders_requests and trace.knows("arrival_s", "duration_s")
     columns = "prompt_tokens, output_tokens, cached_tokens, arrival_s, duration_s, ttft_s, status"
-    named = ", ".join(f'"{each}"' for each in DIMENSIONS)
-    found = trace.query(f"SELECT {columns}, {named} FROM trace").fetchnumpy()
+    known = {each: sql for each in DIMENSIONS if (sql := group_expression(trace, each, classes)) is not None}
+    named = "".join(f", NULLIF({sql}, {literal(UNCLASSIFIED)}) AS {each}_" for each, sql in known.items())
+    found = trace.query(f"SELECT {columns}{named} FROM trace").fetchnumpy()
     prompt, output = _floats(found["prompt_tokens"]), _floats(found["output_tokens"])
     arrival, duration = _floats(found["arrival_s"]), _floats(found["duration_s"])
     good = np.isfinite(prompt) & np.isfinite(output)
@@ -157,11 +166,12 @@ def usage_of_trace(trace: Trace) -> UsageLog:
         good &= timed
     start = arrival[good] if is_timed else None
     return UsageLog(
-        labels={each: _labels(found[each], good) for each in DIMENSIONS if trace.knows(each)},
+        labels={each: _labels(found[f"{each}_"], good) for each in known},
         prompt_tokens=prompt[good],
         output_tokens=output[good],
         cached_tokens=np.nan_to_num(_floats(found["cached_tokens"])[good]),
         successes=np.array([each in (None, "ok") for each in _texts(found["status"])], dtype=bool)[good],
+        arrival_s=arrival[good] if trace.clock.orders_requests and np.isfinite(arrival[good]).all() else None,
         start_s=start,
         first_token_s=start + _floats(found["ttft_s"])[good] if start is not None and trace.knows("ttft_s") else None,
         end_s=None if start is None else start + duration[good],
@@ -219,7 +229,7 @@ def grouped(
     `known` are the names that are allowed; without it every name in the log is. `rng` draws the orders in which
     peaks are compared; without it no group's part of the peak is computed.
     """
-    names, place = _sorted_groups(log, by, known)
+    names, place = sorted_groups(log, by, known)
     count = len(names)
 
     def summed(values: Floats | Bools | None) -> Floats:
@@ -324,7 +334,8 @@ def _paired(first: Labels, second: Labels) -> Labels:
     return Labels(names=tuple(found), places=places)
 
 
-def _sorted_groups(log: UsageLog, by: str, known: Sequence[str] | None) -> tuple[list[str], Ints]:
+def sorted_groups(log: UsageLog, by: str, known: Sequence[str] | None) -> tuple[list[str], Ints]:
+    """The groups in order of name, `unallocated` last, and the place of each request's among them."""
     labels = log.labels_of(by)
     allowed = sorted(set(labels.names) if known is None else set(known))
     if UNALLOCATED in allowed:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 from ullage.cost.lines.line import Amount, Behaviour, BillLine, Origin
 from ullage.cost.lines.line_making import not_priced, priced_line
+from ullage.cost.lines.provider import provider_usd
 from ullage.cost.policy import CostPolicy
 from ullage.cost.quotes import DeviceQuote, Quotes
 from ullage.cost.service_use import SECONDS_PER_HOUR, Named, PoolUse, ServiceUse
-from ullage.prices.book import MissingPrice, TokenKind
+from ullage.prices.book import MissingPrice
 from ullage.prices.purchase import Purchase
 
 
@@ -245,7 +246,7 @@ def failed_work(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[Bi
             )
     for each in use.providers or ():
         if each.failed_fraction:
-            usd = provider_usd(use, quotes, each.provider, each.model, each.class_name)
+            usd = provider_usd(each, quotes)
             if isinstance(usd, MissingPrice):
                 lines.append(not_priced("failed_work", usd, item=f"{each.class_name} {each.provider}"))
             else:
@@ -272,29 +273,3 @@ def _device_hours(value: float) -> Amount:
 
 def _traffic(use: ServiceUse, pool: PoolUse) -> tuple[Named, ...]:
     return tuple(one for each in use.classes_of(pool.name) for one in each.basis)
-
-
-def provider_usd(
-    use: ServiceUse, quotes: Quotes, provider: str, model: str, class_name: str
-) -> tuple[float, tuple[Named, ...]] | MissingPrice:
-    """What a provider's tokens for one class cost, failed ones included, and the prices behind it."""
-    total = 0.0
-    prices: list[Named] = []
-    for each in use.providers or ():
-        if (each.provider, each.model, each.class_name) != (provider, model, class_name):
-            continue
-        cached = min(each.cached_tokens, each.prompt_tokens)
-        kinds = {
-            TokenKind.INPUT: each.prompt_tokens - cached,
-            TokenKind.OUTPUT: each.output_tokens,
-            TokenKind.CACHED_READ: cached,
-        }
-        for kind, tokens in kinds.items():
-            if not tokens:
-                continue
-            price = quotes.token(provider, model, kind)
-            if isinstance(price, MissingPrice):
-                return price
-            total += tokens * float(price.value)
-            prices.append(price)
-    return total, tuple(prices)

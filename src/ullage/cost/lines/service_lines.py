@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ullage.cost.lines.device_lines import provider_usd
 from ullage.cost.lines.line import Amount, Behaviour, BillLine, Driver
 from ullage.cost.lines.line_making import not_priced, priced_line
+from ullage.cost.lines.provider import bought_tokens, provider_usd
 from ullage.cost.policy import CostPolicy, Judging
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import Named, ServiceUse
@@ -12,6 +12,8 @@ from ullage.evidence import Assumption, number
 from ullage.prices.book import MissingPrice, TokenKind
 from ullage.prices.items import ITEMS
 from ullage.prices.purchase import HOURS_PER_MONTH
+
+_ASKED = (TokenKind.INPUT, TokenKind.OUTPUT, TokenKind.CACHED_READ)
 
 
 def _line(
@@ -128,30 +130,35 @@ def network(use: ServiceUse, quotes: Quotes, policy: CostPolicy) -> tuple[BillLi
 
 
 def provider_tokens(use: ServiceUse, quotes: Quotes, _policy: CostPolicy) -> tuple[BillLine, ...]:
-    """Tokens bought from providers, by class; those that brought no success stand under failed work."""
+    """Tokens bought from providers, by class, and what is written to their caches; failed ones are failed work."""
     if use.providers is None:
         missing = "Whether a provider serves part of it is not stated. Give cost.bought, [] for none."
         return (not_priced("provider_tokens", missing),)
     lines = []
     for each in use.providers:
-        item = f"{each.class_name} {each.provider}"
-        usd = provider_usd(use, quotes, each.provider, each.model, each.class_name)
-        if isinstance(usd, MissingPrice):
-            lines.append(not_priced("provider_tokens", usd, item=item))
-            continue
-        lines.append(
-            priced_line(
-                "provider_tokens",
-                usd[0] * (1.0 - each.failed_fraction),
-                amount=Amount(
-                    value=(each.prompt_tokens + each.output_tokens) * (1.0 - each.failed_fraction), unit="tokens"
-                ),
-                item=item,
-                formula="prompt, cached and output tokens, each x its price, less failed work",
-                inputs=(*usd[1], *each.basis),
-                owners={"class": each.class_name, "model": each.model},
+        parts: dict[str, tuple[tuple[TokenKind, ...], str]] = {
+            f"{each.class_name} {each.provider}": (_ASKED, "prompt, cached and output tokens, each x its price")
+        }
+        if each.written_tokens:
+            parts[f"{each.class_name} cache writes {each.provider}"] = (
+                (TokenKind.CACHE_WRITE,), "prompt tokens written to the cache x price of a write")  # fmt: skip
+        for item, (kinds, formula) in parts.items():
+            usd = provider_usd(each, quotes, kinds)
+            if isinstance(usd, MissingPrice):
+                lines.append(not_priced("provider_tokens", usd, item=item))
+                continue
+            tokens = sum(bought_tokens(each)[kind] for kind in kinds)
+            lines.append(
+                priced_line(
+                    "provider_tokens",
+                    usd[0] * (1.0 - each.failed_fraction),
+                    amount=Amount(value=tokens * (1.0 - each.failed_fraction), unit="tokens"),
+                    item=item,
+                    formula=f"{formula}, less failed work",
+                    inputs=(*usd[1], *each.basis),
+                    owners={"class": each.class_name, "model": each.model},
+                )
             )
-        )
     return tuple(lines)
 
 

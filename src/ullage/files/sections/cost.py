@@ -98,6 +98,14 @@ class BoughtSection(Section):
         ShareOrNone | None,
         Key(means="Share of the prompt that is read from the cache.", default="none", moves=_BOUGHT),
     ] = None
+    cache_written: Annotated[
+        ShareOrNone | None,
+        Key(
+            means="Share of the prompt that is written to the cache, where a write has its price.",
+            default="none",
+            moves=_BOUGHT,
+        ),
+    ] = None
     success: Annotated[
         Share | None, Key(means="Share of them that succeed.", default="all", moves="bill.failed_work_usd")
     ] = None
@@ -297,6 +305,14 @@ def cost_policy(section: CostSection, provenance: Provenance) -> CostPolicy:
 def bought_of(section: CostSection, chosen: CostPolicy, provenance: Provenance) -> tuple[ProviderUse, ...]:
     """The classes that a provider serves, for one period of the bill."""
     period_s = chosen.period_hours * _HOUR_S
+    for each in section.bought:
+        if (each.cached or 0.0) + (each.cache_written or 0.0) > 1.0 + 1e-9:
+            raise InputError(
+                field=f"cost.bought.{each.name}.cache_written",
+                value=each.cache_written,
+                problem=f"is more than what is left of a prompt of which {each.cached:.3g} is read from the cache",
+                fix="A token is read from the cache, written to it or neither: give shares that sum to at most 100%.",
+            )
     return tuple(
         ProviderUse(
             provider=each.provider,
@@ -306,6 +322,7 @@ def bought_of(section: CostSection, chosen: CostPolicy, provenance: Provenance) 
             prompt_tokens=each.rate * period_s * each.prompt_tokens,
             output_tokens=each.rate * period_s * each.output_tokens,
             cached_tokens=each.rate * period_s * each.prompt_tokens * (each.cached or 0.0),
+            written_tokens=each.rate * period_s * each.prompt_tokens * (each.cache_written or 0.0),
             failed_fraction=0.0 if each.success is None else 1.0 - each.success,
             basis=(
                 provenance.says(f"cost.bought.{each.name}.rate", each.rate, "req/s"),

@@ -185,11 +185,7 @@ class OwnTokensSection(OwnPriceSection):
     ] = None
     cache_write: Annotated[
         PriceText | None,
-        Key(
-            means="Per token written to the cache.",
-            default="not priced",
-            still="No line of the bill counts writes to a provider's cache; the price book shows the price.",
-        ),
+        Key(means="Per token written to the cache.", default="not priced", moves=_EXTERNAL),
     ] = None
 
 
@@ -240,7 +236,7 @@ class HeldSection(Section):
     until: Annotated[datetime.date, Key(means="The last day of the term.", still=_BUYING)]
 
 
-_BUDGET = "Budgets count it (ullage cost --quarter, --year); the bill of a plan is a month of today."
+_BUDGET = "Budgets (ullage cost --quarter, --year) and ullage buy count it; a bill is a month of today."
 
 
 class AnnouncedSection(Section):

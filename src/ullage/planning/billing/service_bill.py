@@ -129,7 +129,7 @@ def service_use(
             found[name] = month_groups(
                 runs, by, period_hours=hours, model=each.spec.model.name, rng=np.random.default_rng(seed)
             )
-            found[name] = tuple(with_cause(one, each, caused) for one in found[name])
+            found[name] = tuple(with_cause(one, each, caused if by == "class" else None) for one in found[name])
         classes += class_uses(
             groups["class"][name],
             each.demand,

@@ -12,6 +12,7 @@ from pathlib import Path
 from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.prices.price_list import PriceList
+from ullage.readers.billing_exports import export_named
 from ullage.readers.prices import focus, gpu_catalogue, gpu_history, litellm_csv, litellm_json, plain, skypilot
 from ullage.readers.prices.price_file import PriceFile, PriceProvenance, parse
 
@@ -75,6 +76,11 @@ def recognised(content: PriceFile) -> str:
             value=shown,
             problem=f"looks like more than one format: {', '.join(names)}",
             fix="Give the file as one program wrote it.",
+        )
+    export = export_named(content.header or content.document or ())
+    if export is not None:
+        raise InputError(
+            field=content.file, value=shown, problem=f"is {export.what}, which is not read for prices", fix=export.fix
         )
     known = "; ".join(reader.what for reader in PRICE_READERS.values())
     raise InputError(

@@ -14,6 +14,8 @@ from ullage.report.tables import bar, plain_table
 from ullage.uncertainty.buying import Buying, months_on
 
 _BY_MONTH = 12
+# Less of a difference than a tenth of a per cent is none.
+_ALIKE = 0.001
 
 
 def buy_page(found: Buying) -> list[RenderableType]:
@@ -56,7 +58,10 @@ def _pool(found: Buying, one: PurchasePlan) -> Iterator[RenderableType]:
 def _saving(one: PurchasePlan, size: int, seller: str) -> str:
     best = one.best_rule
     cheaper = one.saved_usd / best.usd if best.usd else 0.0
-    beside = f"{_percent(abs(cheaper))} {'less' if cheaper >= 0 else 'more'} than {best.name}, the cheapest fixed rule"
+    far = (
+        "as much as" if abs(cheaper) < _ALIKE else f"{_percent(abs(cheaper))} {'less' if cheaper > 0 else 'more'} than"
+    )
+    beside = f"{far} {best.name}, the cheapest fixed rule"
     return (
         f"Over {counted(one.months, 'month')} it is expected to cost {_usd(one.chosen.usd)} USD "
         f"(p10 {_usd(one.chosen.low_usd)}, p90 {_usd(one.chosen.high_usd)}), {beside}; "

@@ -97,7 +97,7 @@ def groupings_of(trace: Trace, classes: Sequence[RequestClass] = ()) -> list[Gro
     """The dimensions in which this trace tells requests apart, each with its most frequent names."""
     found = []
     for dimension in DIMENSIONS:
-        expression = _expression(trace, dimension, classes)
+        expression = group_expression(trace, dimension, classes)
         if expression is None:
             continue
         rows = trace.query(
@@ -111,7 +111,8 @@ def groupings_of(trace: Trace, classes: Sequence[RequestClass] = ()) -> list[Gro
     return found
 
 
-def _expression(trace: Trace, dimension: str, classes: Sequence[RequestClass]) -> str | None:
+def group_expression(trace: Trace, dimension: str, classes: Sequence[RequestClass] = ()) -> str | None:
+    """SQL for the name of a request's group: by the classes' own rules where they have any, else a column."""
     ruled = [(one.name, one.rule) for one in classes if one.rule is not None]
     if dimension == "class" and ruled:
         cases = " ".join(f"WHEN {_rule_sql(rule)} THEN {literal(name)}" for name, rule in ruled)
