@@ -19,8 +19,9 @@ from ullage.emit.tree import EmittedFile
 from ullage.errors import InputError
 from ullage.evidence import number
 from ullage.readers.kubernetes import read_rules
+from ullage.readers.kubernetes.autoscaler_rules import ReadRule
 from ullage.readers.kubernetes.documents import Object
-from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
+from ullage.readers.kubernetes.scaling_rules import scaling_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.keda import KedaSpec
 from ullage.scaling.played import played
