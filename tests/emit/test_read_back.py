@@ -51,3 +51,14 @@ def test_a_group_of_pods_reads_back(tmp_path: Path) -> None:
     assert (found.kind, found.replicas, found.devices_per_replica) == ("LeaderWorkerSet", 41, 16)
     assert (found.surge, found.unavailable) == ("6", "0")
     assert found.settings["pipeline_parallel"] == "2"
+
+
+@pytest.mark.parametrize("target", ["production-stack", "kserve", "kserve-llm"])
+def test_services_and_charts_read_back(target: str, tmp_path: Path) -> None:
+    (found,) = read_running(written(tmp_path, target)).pools
+    rule = scale_rule(pool())
+    assert (found.name, found.engine, found.model) == ("chat", "vllm", "Qwen/Qwen3-32B")
+    assert (found.devices_per_replica, found.settings["tensor_parallel"]) == (2, "2")
+    assert (found.settings["max_sequences"], found.settings["token_budget"]) == ("32", "8192")
+    assert (found.least_replicas, found.most_replicas) == (rule.least, rule.most)
+    assert found.rule is not None

@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
-from support.emitted import choice, documents, emitted, numbers, pool, settings, without
+from support.emitted import choice, documents, emitted, mixes, numbers, pool, settings, without
 from support.planned import TWO_POOLS, planned
-from ullage.emit.numbers import plan_numbers
+from ullage.emit.numbers import PlanNumber, plan_numbers
 from ullage.emit.targets import emit_files
 from ullage.emit.tree import EmittedFile
 from ullage.errors import InputError
 from ullage.evidence import number
 from ullage.readers.kubernetes import read_rules
+from ullage.readers.kubernetes.autoscaler_rules import ReadRule
 from ullage.readers.kubernetes.documents import Object
-from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
+from ullage.readers.kubernetes.scaling_rules import scaling_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.keda import KedaSpec
 from ullage.scaling.played import played
@@ -177,3 +178,23 @@ def test_a_fleet_of_one_size_is_a_rule_within_it(tmp_path: Path) -> None:
     (found,) = read_back(tmp_path, emitted("keda", figures=figures))
     assert found.rule.bounds == (1, 1)
     assert pool(figures).whole("scaling.most_replicas") == 1
+
+
+@pytest.mark.parametrize("target", ["keda", "hpa", "kserve", "production-stack"])
+def test_a_rule_that_violated_an_slo_says_so_in_its_file(target: str) -> None:
+    made = numbers()
+    figures = {"scaling.attained_fraction": 0.93, "scaling.fixed_attained_fraction": 0.961}
+    short = replace(
+        made,
+        numbers={
+            **made.numbers,
+            **{
+                name: PlanNumber(name=name, value=value, unit="fraction", evidence="estimated")
+                for name, value in figures.items()
+            },
+        },
+    )
+    for plan_of, is_said in ((made, False), (short, True)):
+        (text, *_) = (each.text for each in emit_files(plan_of, {"pool": choice()}, settings(), [target], mixes()))
+        said = " ".join(line.removeprefix("# ") for line in text.splitlines())
+        assert ("93.0 % met it, 96.1 % with a fixed fleet of 45" in said) is is_said

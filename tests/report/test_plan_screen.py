@@ -20,6 +20,7 @@ from ullage.planning.document import Plan
 from ullage.report.plan.screen import MOST_LINES, WIDTH, Screen
 from ullage.report.quantity import show, show_usd
 from ullage.report.refusal import MOST_REMEDIES, refusal_page
+from ullage.scaling.judged import RuleResult
 
 HOSTILE = "x\x1b[2J" + "a very long name | with\n`marks` " * 4
 
@@ -217,10 +218,51 @@ def test_a_refusal_is_one_screen_too() -> None:
     assert f"and {80 - MOST_REMEDIES} more" in lines[-1]
 
 
-def test_a_rule_that_violated_an_slo_when_it_was_played_says_so() -> None:
+def test_a_rule_that_violated_an_slo_is_set_beside_the_fleet_that_never_scales() -> None:
     found = answer(planned())
     (pool,) = found.pools
-    said = [replace(pool, scaling_violates=each) for each in ("chat tpot_p95", "")]
-    bad, good = (" ".join(lines_of(replace(found, pools=(each,)))) for each in said)
-    assert "violates chat tpot_p95" in bad
-    assert "violates chat tpot_p95" not in good
+    fixed = replace(pool.scaling[0], name="scaling.fixed_attained_fraction", value=0.961, unit="fraction")
+    bad, as_bad = (
+        replace(
+            pool,
+            scaling_violates="chat tpot_p95",
+            scaling_required_fraction=0.95,
+            scaling_fixed=fixed,
+            scaling_advised=advised,
+        )
+        for advised in (False, True)
+    )
+    good, worse, even = (
+        re.sub(r"\s+", " ", " ".join(lines_of(replace(found, pools=(each,)))))
+        .partition("Autoscale")[2]
+        .partition("Set limits")[0]
+        for each in (pool, bad, as_bad)
+    )
+    assert re.search(r"\w+ \w+ [0-9.]+ % \(SLO 95 %\)", good)
+    assert "violates" not in good
+    # The row ends with what releasing machines would save: nothing of it is cut.
+    assert good.endswith(" USD a month ")
+    most = f"{number(pool.scaling[2]):g}"
+    assert f"Autoscale{worse}".startswith("Autoscale not advised: violates")
+    assert f"not advised: violates {pool.scaling_slo}: " in worse
+    assert f" % (SLO 95 %), {most} fixed 96.1 %;" in worse
+    # What is not to be applied saves nothing.
+    assert "USD" not in worse
+    assert "fewer" not in worse
+    assert "not advised" not in even
+
+
+def test_a_rule_is_advised_where_it_attains_what_is_required_or_what_a_fixed_fleet_attains() -> None:
+    stage = planned().pools[0].scaling
+
+    def said(ours: float, fixed: float | None) -> bool:
+        def made(value: float) -> RuleResult:
+            attained = replace(stage.played.attainment.attained, value=value)
+            return replace(stage.played, attainment=replace(stage.played.attainment, attained=attained))
+
+        return replace(stage, played=made(ours), fixed=None if fixed is None else made(fixed)).is_advised
+
+    assert stage.is_advised
+    assert said(0.96, None)
+    assert said(0.93, 0.934)
+    assert not said(0.93, 0.94)

@@ -7,8 +7,9 @@ import textwrap
 import pytest
 
 from ullage.errors import InputError
+from ullage.readers.kubernetes.autoscaler_rules import ReadRule
 from ullage.readers.kubernetes.documents import read_objects
-from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
+from ullage.readers.kubernetes.scaling_rules import scaling_rules
 from ullage.scaling.faults import rule_faults
 from ullage.scaling.hpa import HpaSpec, MetricKind, SelectPolicy
 from ullage.scaling.keda import KedaSpec

@@ -347,6 +347,22 @@ def test_what_is_chosen_passes_on_every_week_and_costs_no_more_than_what_was_der
 
 
 @pytest.mark.slow
+def test_whole_days_decide_and_nothing_dearer_than_what_was_derived_is_chosen() -> None:
+    days = (week(6), week(7))
+    found = search_rule(derived(), pool(), (week(4), week(5)), hourly_rps=(8.0, 36.0) * 84, confirm=days)
+    first = next(each for each in found.on_days if each.choice == derived().choice(pool()))
+    passing = [each for each in found.on_days if each.passes]
+    assert passing
+    assert found.best.cost_hours == min(each.cost_hours for each in passing)
+    assert first.cost_hours >= found.best.cost_hours or not first.passes
+    higher = [each for each in found.on_days if each.choice.threshold_value > found.best.choice.threshold_value]
+    assert not any(each.passes and each.cost_hours < found.best.cost_hours for each in higher)
+    again = [played(found.rule, found.best.choice.behind(pool()), [each]) for each in days]
+    assert sum(each.paid_hours for each in again) == pytest.approx(found.best.cost_hours)
+    assert found.days == tuple(each.name for each in days)
+
+
+@pytest.mark.slow
 def test_what_is_stated_is_not_searched() -> None:
     free, held = searched(), searched(frozenset({"least", "most", "node_held", "sleepers"}))
     names = {"least_replicas", "most_replicas", "node_held_s"}

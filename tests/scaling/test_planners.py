@@ -12,7 +12,7 @@ import yaml
 
 from ullage.errors import InputError
 from ullage.readers.kubernetes import read_rules
-from ullage.readers.kubernetes.scaling_rules import ReadRule
+from ullage.readers.kubernetes.autoscaler_rules import ReadRule
 from ullage.scaling.hpa import HpaSpec, HpaState, hpa_step
 from ullage.scaling.keda import KedaSpec
 from ullage.scaling.planners.dynamo import (

@@ -25,7 +25,8 @@ def command(
 ) -> int:
     """Compare a plan with what a cluster runs: gaps, risks, and the steps in order.
 
-    It reads Deployments, StatefulSets and LeaderWorkerSets with their engine's arguments, their autoscalers, and Nodes.
+    It reads Deployments, StatefulSets, LeaderWorkerSets and services of KServe and Knative with their engine's
+    arguments and autoscalers, values of vLLM's production stack and of llm-d, and Nodes.
     """
     from ullage import verbs
     from ullage.verbs.what_if import what_if

@@ -76,13 +76,15 @@ class ScaleRule:
     down_why: str
     schedule: tuple[ScheduledHours, ...]
     schedule_why: str
+    warnings: tuple[str, ...]
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What a target without a clock does not say of the rule."""
+        """What a target without a clock does not say of the rule, and what to know before it is applied."""
         if not self.schedule:
-            return ()
+            return self.warnings
         return (
+            *self.warnings,
             "The plan's rule has a schedule by hour of week as a floor, which this kind has no place for: target keda.",
         )
 
@@ -119,7 +121,22 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         down_why=down.why,
         schedule=scheduled_hours(_schedule(pool)),
         schedule_why=pool.number("scaling.floor_fraction").why,
+        warnings=_warnings(pool, most.value),
     )
+
+
+def _warnings(pool: EmitPool, most: object) -> tuple[str, ...]:
+    """A rule that violated an SLO when it was played is written as the plan has it, and says so."""
+    fixed = pool.find("scaling.fixed_attained_fraction")
+    if fixed is None:
+        return ()
+    attained = float(pool.number("scaling.attained_fraction").value)
+    said = (
+        f"This rule of {pool.pool} violated an SLO on the day that the plan tried it on: {100 * attained:.1f} % met "
+        f"it, {100 * float(fixed.value):.1f} % with a fixed fleet of {most}. Search for another with ullage scale, or "
+        "set the minimum to the maximum."
+    )
+    return (said,)
 
 
 def _schedule(pool: EmitPool) -> tuple[int, ...]:

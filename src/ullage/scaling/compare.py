@@ -71,7 +71,8 @@ class ScalingChart:
 @dataclass(frozen=True, kw_only=True)
 class ScalingComparison:
     """Everything `ullage scale` says of one pool. `present` names the rules that were read from files; `settings` is
-    the rule as the `scaling` section of a plan file states it, `searched` the stretches it was chosen on."""
+    the rule as the `scaling` section of a plan file states it, chosen on hours of `searched` and the whole of
+    `searched_days`."""
 
     pool: str
     plan: ScalingPlan
@@ -79,6 +80,7 @@ class ScalingComparison:
     settings: Mapping[str, str]
     steps: tuple[SearchStep, ...]
     searched: tuple[str, ...]
+    searched_days: tuple[str, ...]
     searched_margin_fraction: float
     traffic: tuple[str, ...]
     results: tuple[RuleResult, ...]
@@ -164,13 +166,14 @@ def compare_rules(
         settings=found.best.choice.settings(),
         steps=found.steps,
         searched=found.stretches,
+        searched_days=found.days,
         searched_margin_fraction=found.best.margin_fraction,
         traffic=tuple(each.name for each in case.days),
         results=tuple(sorted(results, key=lambda each: (not each.is_met, each.replica_hours))),
         present=tuple(each.name for each in case.present),
         clairvoyant=best,
         fixed=played(fixed_rule(pool), pool, case.days, map=map),
-        tried_rules=len(found.tried),
+        tried_rules=len({each.choice for each in (*found.tried, *found.on_days)}),
         bursts=bursts,
         reserve_replicas=reserve,
         robustness=_robust(replace(case, pool=own), found.rule, map=map),
@@ -290,8 +293,10 @@ def _notes(case: ComparisonCase, found: SearchResult) -> tuple[str, ...]:
         else ""
     )
     other = "other draws of the demand model, held out from the choice"
+    whole = f", then on the whole of {', '.join(found.days)}" if found.days else ""
     return (
-        f"The rule was chosen on {chosen}; rules are simulated on {days}: {other}. Starts count as supply.",
+        f"The rule was chosen on hours of {chosen}{whole}; rules are simulated on {days}: {other}.",
+        "Starts count as supply.",
         f"Cost of the search is replica-hours and those of warm levels.{fixed}{asleep}",
         "A new replica's prefix cache is assumed as warm as the others'; its first misses are not simulated.",
     )

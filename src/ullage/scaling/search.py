@@ -13,12 +13,13 @@ fleet violates asks for what that attains. What is looked at, one thing after th
 
 Cost is replica-hours, and the hours of nodes held empty and of engines asleep. What the plan file states of bounds and
 warm levels is not searched. A candidate is given up at the first stretch that it fails, and once it costs more than the
-best; stretches that failed somebody come first for the next. Nothing here is drawn: the same stretches give the same
-rule.
+best; stretches that failed somebody come first for the next. Threshold and minimum are then looked for again on whole
+days of the same weeks, the derived rule among them. Nothing here is drawn: the same stretches give the same rule.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,7 +30,7 @@ import numpy as np
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import LEAST_DOWN_S, MOST_DOWN_S, DerivedRule, RuleChoice
-from ullage.scaling.played import EQUAL_FRACTION, fixed_rule, goal_fraction, played
+from ullage.scaling.played import EQUAL_FRACTION, fixed_rule, played
 from ullage.scaling.rules import ScalingRule
 
 # Steps of the threshold, and how far from the derived one is looked.
@@ -44,7 +45,7 @@ _SLEEPERS = (1, 2, 4)
 _LEAST_REPLICAS = 2
 # The next week is another one: of the requests that may violate an SLO, a fifth is kept free in those of the search.
 _KEPT_FRACTION = 0.2
-# Candidates that are played to the end where none passes, and that are confirmed on whole days.
+# Candidates that are played to the end where none passes.
 _FINALISTS = 3
 
 
@@ -76,7 +77,10 @@ class SearchStep:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """The derived rule, the best, what each step brought, and how many were tried."""
+    """The derived rule, the best, what each step brought on the stretches, and what was tried there and on whole days.
+
+    `best` is played on the days where there are any.
+    """
 
     derived: TriedRule
     best: TriedRule
@@ -84,6 +88,8 @@ class SearchResult:
     steps: tuple[SearchStep, ...]
     tried: tuple[TriedRule, ...]
     stretches: tuple[str, ...]
+    on_days: tuple[TriedRule, ...] = ()
+    days: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True, frozen=True)
@@ -171,6 +177,14 @@ class _Search:
             middle = (low + high) // 2
             low, high = (middle, high) if self.tried(at(middle)).passes else (low, middle)
 
+    def fewer(self, choice: RuleChoice, more: int) -> list[RuleChoice]:
+        """Other minima, up to three below and so many above; none where the minimum was never reached."""
+        least = choice.least_replicas
+        if min(self._part(choice, each).least_replicas for each in self.traffic) > least:
+            return []
+        around = range(max(_LEAST_REPLICAS, least - 3), min(least + more, choice.most_replicas) + 1)
+        return [replace(choice, least_replicas=each) for each in around if each != least]
+
     def varied(self, choices: Iterable[RuleChoice]) -> TriedRule:
         """The best after these were tried beside it."""
         for each in choices:
@@ -196,8 +210,8 @@ def search_rule(
 ) -> SearchResult:
     """The least cost with every SLO met on all of the traffic; the highest attainment where none does.
 
-    `stated` names what the plan file fixes (`least`, `most`, `node_held`, `sleepers`). Before a rule is chosen it
-    meets its goals on `confirm` too, whole days of the weeks it was searched on.
+    `stated` names what the plan file fixes (`least`, `most`, `node_held`, `sleepers`). `confirm` are whole days of the
+    weeks it was searched on, which decide in the end.
     """
     goals = tuple(_goal(pool, each) for each in traffic)
     search = _Search(
@@ -220,7 +234,10 @@ def search_rule(
                 tried_rules=len(search.known) - before,
             )
         )
-    best = _confirmed(search, confirm)
+    best, days = search.best(), None
+    if confirm and best.passes:
+        days = _on_days(search, derived, first, confirm, stated)
+        best = (days.ranked() or [best])[0]
     return SearchResult(
         derived=begun,
         best=best,
@@ -228,6 +245,8 @@ def search_rule(
         steps=tuple(replace(each, chosen_value=float(getattr(best.choice, each.name))) for each in steps),
         tried=tuple(search.known.values()),
         stretches=tuple(each.name for each in traffic),
+        on_days=() if days is None else tuple(days.known.values()),
+        days=() if days is None else tuple(each.name for each in confirm),
     )
 
 
@@ -237,8 +256,7 @@ def _moves(
     """What is varied, in order, by the name of the value."""
 
     def at(place: int, **held: Any) -> RuleChoice:
-        value = max(0.001, round(derived.threshold_value * STEP_RATIO**place, 3))
-        return replace(first, threshold_value=value, **held)
+        return replace(first, threshold_value=_threshold(derived, place), **held)
 
     def near(name: str, values: Iterable[Any]) -> Callable[[], None]:
         def moved() -> None:
@@ -252,11 +270,7 @@ def _moves(
             search.highest(partial(at, floor_fraction=each), 2)
 
     def fewest() -> None:
-        best = search.best().choice
-        around = range(
-            max(_LEAST_REPLICAS, best.least_replicas - 3), min(best.least_replicas + 2, best.most_replicas) + 1
-        )
-        search.varied(replace(best, least_replicas=each) for each in around if each != best.least_replicas)
+        search.varied(search.fewer(search.best().choice, 2))
 
     def most() -> None:
         best = search.best().choice
@@ -278,15 +292,28 @@ def _moves(
     return {name: each for name, each in found.items() if each is not None}
 
 
-def _confirmed(search: _Search, confirm: Sequence[ScalingTraffic]) -> TriedRule:
-    """The cheapest that holds on whole days too, of the first few; the best of the stretches where none does."""
-    best = search.best()
-    if not confirm or not best.passes:
-        return best
-    goals = [min(0.0, goal_fraction(search.pool, [day])) for day in confirm]
-    for each in search.ranked()[:_FINALISTS]:
-        pool = each.choice.behind(search.pool)
-        margins = [played(search.rule(each.choice), pool, [day]).attainment.margin_fraction for day in confirm]
-        if all(margin >= goal for margin, goal in zip(margins, goals, strict=True)):
-            return each
-    return best
+def _on_days(
+    search: _Search, derived: DerivedRule, first: RuleChoice, days: Sequence[ScalingTraffic], stated: frozenset[str]
+) -> _Search:
+    """The threshold and the minimum again, on whole days: nights and evenings decide too, and what the hours of the
+    steepest rise refuse may hold over a day. The derived rule is among them, so that nothing dearer is chosen for what
+    a few hours showed."""
+    found = replace(
+        search,
+        traffic=days,
+        goals=tuple(_goal(search.pool, each) for each in days),
+        known={},
+        order=list(range(len(days))),
+    )
+    held = search.best().choice
+    place = round(math.log(held.threshold_value / derived.threshold_value) / math.log(STEP_RATIO))
+    found.highest(lambda at: replace(held, threshold_value=_threshold(derived, at)), min(max(place, _LOWEST), _HIGHEST))
+    found.varied([first])
+    if "least" not in stated and found.ranked():
+        found.varied(found.fewer(found.best().choice, 0))
+    return found
+
+
+def _threshold(derived: DerivedRule, place: int) -> float:
+    """So many steps from the derived one, in the thousandths that a cluster counts in."""
+    return max(0.001, round(derived.threshold_value * STEP_RATIO**place, 3))

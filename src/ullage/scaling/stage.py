@@ -21,7 +21,7 @@ from ullage.scaling.followed import FollowedWeek, followed_week, held_replicas
 from ullage.scaling.judged import RuleResult
 from ullage.scaling.loop import ScalingPool, ScalingTraffic
 from ullage.scaling.plan import DerivedRule, RuleChoice, ScalingPlan, derive_rule, rule_lag_s, scaling_plan
-from ullage.scaling.played import played
+from ullage.scaling.played import EQUAL_FRACTION, fixed_rule, played
 from ullage.scaling.published_rules import schedule_text
 from ullage.scaling.rules import ScalingRule
 from ullage.scaling.settings import ScalingSettings
@@ -49,13 +49,15 @@ MOST_PLAYED, PART_REPLICAS = 96, 64
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingStage:
-    """The rule, and what it did on the day it was tried on, beside the fleet that never scales."""
+    """The rule, and what it did on the day it was tried on, beside the fleet that never scales: that is played where
+    the rule violates an SLO, to tell whether the rule does or the fleet's size."""
 
     plan: ScalingPlan
     derived: DerivedRule
     choice: RuleChoice
     rule: ScalingRule
     played: RuleResult
+    fixed: RuleResult | None
     fixed_replicas: int
     part_fraction: float
     day: str
@@ -64,7 +66,7 @@ class ScalingStage:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        met = "meets every SLO" if self.played.is_met else f"violates {self.played.attainment.slo_name}"
+        met = "meets every SLO" if self.fixed is None else f"violates {self.played.attainment.slo_name}{self._beside}"
         whole = self.part_fraction == 1.0
         part = "" if whole else f", on {100.0 * self.part_fraction:.2g} % of the pool with its share of the traffic"
         played = f"The rule was simulated on {self.day} of the planned week, one seed{part}: it {met}."
@@ -72,6 +74,19 @@ class ScalingStage:
             f"{played} Threshold: {self.derived.formula}{self._stated}.",
             "ullage scale compares rules and searches for a cheaper one to put in the scaling section.",
         )
+
+    @property
+    def is_advised(self) -> bool:
+        """Whether it attains what is required, or as much as the fleet that never scales."""
+        if self.fixed is None:
+            return True
+        return self.fixed.attainment.margin_fraction - self.played.attainment.margin_fraction <= EQUAL_FRACTION
+
+    @property
+    def _beside(self) -> str:
+        if self.is_advised:
+            return f", as a fixed fleet of {self.fixed_replicas} does"
+        return f", and a fixed fleet of {self.fixed_replicas} attains more: keep it fixed, or run ullage scale"
 
     @property
     def _stated(self) -> str:
@@ -205,7 +220,9 @@ def scaling_stage(
     share = part_fraction(pool)
     traffic = tried_day(demand, pool, seed=seed, fraction=share)
     tried = part_of_choice(choice, share).rule((share * rates).tolist(), pool.each_rps)
-    found = played(tried, part_of_pool(pool, share), [traffic]).times(1.0 / share)
+    part = part_of_pool(pool, share)
+    found = played(tried, part, [traffic]).times(1.0 / share)
+    never = None if found.is_met else played(fixed_rule(part), part, [traffic]).times(1.0 / share)
     fixed = pool.limits.most_replicas
     hours = _week(demand, steady, choice, found, traffic, pool)
     return ScalingStage(
@@ -214,6 +231,7 @@ def scaling_stage(
         choice=choice,
         rule=rule,
         played=found,
+        fixed=never,
         fixed_replicas=fixed,
         part_fraction=share,
         day=traffic.name,
@@ -222,6 +240,7 @@ def scaling_stage(
             **_figures(derived, found, fixed, traffic.name, steady, reserves, ready),
             **_chosen_figures(derived, choice, rule, settings, steady, ready),
             **_week_figures(hours, traffic.name, steady, demand),
+            **({} if never is None else _fixed_figures(never, fixed, traffic.name, steady)),
         },
     )
 
@@ -311,6 +330,16 @@ def _figures(
         f"scaling.{name}": Figure(name=f"scaling.{name}", value=value, unit=unit, formula=formula, inputs=inputs)
         for name, value, unit, formula, inputs in rows
     }
+
+
+def _fixed_figures(never: RuleResult, fixed: int, day: str, steady: SteadyFleet) -> dict[str, Figure]:
+    slo, name = never.attainment, "scaling.fixed_attained_fraction"
+    formula = f"requests within {slo.slo_name} by a fixed fleet of {fixed}, simulated on {day} of the planned week"
+    figure = Figure(
+        name=name, value=round(slo.attained.value, 5), unit="fraction", formula=formula,
+        inputs=(steady.figures["fleet.replicas"],),
+    )  # fmt: skip
+    return {name: figure}
 
 
 def _chosen_figures(

@@ -141,8 +141,7 @@ def search_stretches(model: SyntheticModel, trial: Trial, *, seed: int, hours: i
     too much; and the rise of another day, the one with the busiest hour of the rest, so that no one morning decides.
     """
     rates = hourly_rates(model)
-    by_peak = np.argsort(-rates.reshape(7, 24).max(axis=1), kind="stable")
-    busiest, other = int(by_peak[0]), int(by_peak[1])
+    busiest, other = _busiest_days(rates)
     return tuple(
         planned_day(model, trial, day, seed=seed + place, from_hour=first, hours=hours, week=f"week {place}")
         for place, (day, first) in enumerate(
@@ -154,6 +153,21 @@ def search_stretches(model: SyntheticModel, trial: Trial, *, seed: int, hours: i
             start=1,
         )
     )
+
+
+def searched_days(model: SyntheticModel, trial: Trial, *, seed: int) -> tuple[ScalingTraffic, ...]:
+    """The whole days that those hours belong to."""
+    busiest, other = _busiest_days(hourly_rates(model))
+    return tuple(
+        planned_day(model, trial, day, seed=seed + place, week=f"week {place}")
+        for place, day in enumerate((busiest, busiest, other), start=1)
+    )
+
+
+def _busiest_days(rates: Floats) -> tuple[int, int]:
+    """The day with the busiest hour, and the one with the busiest hour of the rest."""
+    by_peak = np.argsort(-rates.reshape(7, 24).max(axis=1), kind="stable")
+    return int(by_peak[0]), int(by_peak[1])
 
 
 def load_of(stream: Stream, trial: Trial) -> OpenLoop:

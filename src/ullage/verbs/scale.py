@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.pool_plan import PoolPlan
-    from ullage.readers.kubernetes.scaling_rules import ReadRule
+    from ullage.readers.kubernetes.autoscaler_rules import ReadRule
     from ullage.scaling.compare import ComparisonCase, ScalingComparison
     from ullage.scaling.rules import ScalingRule
     from ullage.verbs.answer import Refusal
 
 # Hours of each week that rules are searched on, and the seeds after the plan's from which the judged weeks are drawn.
 SEARCH_HOURS, JUDGED_SEED = 5, 100
-# What is simulated, in days: rules that are searched, bursts and robustness on those hours; each day by every rule.
-SEARCH_DAYS, RULE_DAYS = 20, 17
+# What is simulated, in days: rules that are searched, on those hours and on whole days, bursts and robustness; each day
+# by every rule.
+SEARCH_DAYS, RULE_DAYS = 36, 17
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -139,7 +140,14 @@ def comparison_case(
     """What a pool's rule is chosen on, and the days of other weeks that rules are judged by."""
     from ullage.scaling.compare import ComparisonCase
     from ullage.scaling.stage import pool_rule, scaling_pool
-    from ullage.scaling.traffic import hourly_rates, planned_day, planned_week, search_stretches, telling_days
+    from ullage.scaling.traffic import (
+        hourly_rates,
+        planned_day,
+        planned_week,
+        search_stretches,
+        searched_days,
+        telling_days,
+    )
 
     steady, settings = pool.steady_fleet, plan.spec.scaling
     scaled = scaling_pool(
@@ -161,7 +169,7 @@ def comparison_case(
             for day in order
         ),
         search=search_stretches(week, scaled.trial, seed=seed, hours=SEARCH_HOURS),
-        confirm=(planned_day(week, scaled.trial, told[0], seed=seed + 1, week="week 1"),),
+        confirm=searched_days(week, scaled.trial, seed=seed),
         stated=settings.stated_names,
         hourly_rps=tuple(float(each) for each in rates),
         present=tuple(present),

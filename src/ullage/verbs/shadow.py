@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ullage.load.plan import PlanSource
     from ullage.planning.document import Plan
     from ullage.planning.pool_plan import PoolPlan
-    from ullage.readers.kubernetes.scaling_rules import ReadRule
+    from ullage.readers.kubernetes.autoscaler_rules import ReadRule
     from ullage.reconcile.observation import Observation
     from ullage.reconcile.shadow import ShadowedPool
     from ullage.verbs.answer import Refusal

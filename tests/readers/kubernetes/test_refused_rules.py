@@ -10,7 +10,7 @@ import pytest
 from ullage.cli.app import run
 from ullage.errors import ExitCode, InputError
 from ullage.readers.kubernetes import read_rules
-from ullage.readers.kubernetes.scaling_rules import ReadRule
+from ullage.readers.kubernetes.autoscaler_rules import ReadRule
 from ullage.scaling.formula import evaluate
 from ullage.scaling.keda import KedaSpec, KedaState, KedaTrigger, ScalingModifiers, keda_step
 

@@ -12,14 +12,19 @@ from ullage.emit.tree import EmittedFile, Reasoned, yaml_text
 
 
 def keda_files(plan: EmitPlan) -> list[EmittedFile]:
-    head = plan.head(
+    return [
+        EmittedFile(name=f"{pool.name}.keda.yaml", text=yaml_text(_head(plan, pool), scaled_object(pool)))
+        for pool in plan.pools
+    ]
+
+
+def _head(plan: EmitPlan, pool: EmitPool) -> list[str]:
+    return plan.head(
         "keda.sh/v1alpha1, for KEDA 2.20. Replicas that are starting count as supply: the target counts all "
         "requested replicas, so a slow start does not request more.",
         "A query without an answer is a failure, not a zero: after three of them KEDA falls back to the steady fleet.",
+        *scale_rule(pool).warnings,
     )
-    return [
-        EmittedFile(name=f"{pool.name}.keda.yaml", text=yaml_text(head, scaled_object(pool))) for pool in plan.pools
-    ]
 
 
 def scaled_object(pool: EmitPool) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def production_stack_files(plan: EmitPlan) -> list[EmittedFile]:
         "The chart has no key for the time that a pod may drain, for its local disk's size outside resources, nor "
         "for a "
         "spread over zones: a Deployment of target deployment has them.",
+        *(warning for pool in plan.pools for warning in scale_rule(pool).warnings),
         *engine_command(first).cannot,
     )
     tree = {

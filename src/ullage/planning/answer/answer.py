@@ -184,7 +184,11 @@ def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
         ready=(ready["ready.cold_p50_s"], ready["ready.cold_p90_s"]),
         limits=_limits(plan, pool),
         scaling=tuple(plan.figures_of("scaling", name)[f"scaling.{each}"] for each in _SCALING),
+        scaling_slo=pool.scaling.played.attainment.slo_name,
+        scaling_required_fraction=pool.scaling.played.attainment.required_fraction,
         scaling_violates="" if pool.scaling.played.is_met else pool.scaling.played.attainment.slo_name,
+        scaling_fixed=plan.figures_of("scaling", name).get("scaling.fixed_attained_fraction"),
+        scaling_advised=pool.scaling.is_advised,
         shed_first=_shed_first(pool),
     )
 

@@ -80,7 +80,9 @@ class LimitToSet:
 class PoolAnswer:
     """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine.
 
-    `scaling_violates` names the SLO that the scaling rule violated on the day it was played on, if it did.
+    `scaling_slo` is the SLO with the least margin on the day that the scaling rule was played on, with the part that
+    it requires; `scaling_violates` names it where the rule violated it, and `scaling_fixed` is then what the fleet
+    attains that never scales. `scaling_advised` is False where that is more.
     """
 
     name: str
@@ -99,7 +101,11 @@ class PoolAnswer:
     limits: tuple[LimitToSet, ...]
     shed_first: str
     scaling: tuple[Figure, ...] = ()
+    scaling_slo: str = ""
+    scaling_required_fraction: float = 0.0
     scaling_violates: str = ""
+    scaling_fixed: Figure | None = None
+    scaling_advised: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

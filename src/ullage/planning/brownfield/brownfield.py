@@ -89,6 +89,13 @@ def brownfield(plan: Plan, running: Running, *, models: Mapping[str, str]) -> Br
 def _match(pool: PoolPlan, candidates: Sequence[RunningPool], models: Mapping[str, str]) -> RunningPool | None:
     """The running pool of this name, or the only one that serves this model."""
     named = [each for each in candidates if each.name == pool.spec.name]
+    if len(named) > 1:
+        raise InputError(
+            field="running",
+            value=", ".join(each.where for each in named),
+            problem=f"all are called {pool.spec.name}",
+            fix="Give the objects of one namespace.",
+        )
     if named:
         return named[0]
     serving = [each for each in candidates if models.get(each.model) == pool.spec.model.name]

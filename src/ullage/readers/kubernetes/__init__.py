@@ -1,10 +1,13 @@
 """What a cluster runs, read from `kubectl get -o yaml` files: deployments, their autoscalers, and nodes.
 
 documents.py    YAML files into objects, whichever way kubectl listed them
+charts.py       values of the usual Helm charts into the objects that they make
 engine_args.py  the command line of vLLM, SGLang and TensorRT-LLM into our names
-workloads.py    Deployments, StatefulSets and LeaderWorkerSets into pools
+workloads.py    Deployments, StatefulSets, LeaderWorkerSets, services of KServe and Knative into pools
 rule_values.py  quantities, durations and bounds of a rule, and the line that a refusal names
-scaling_rules.py  what HPA, KEDA, Knative and KServe say of a rule, made into one that runs
+scaling_rules.py  the rules among the objects, made into ones that run
+autoscaler_rules.py  what HPA and KEDA say of a rule
+serving_rules.py  what Knative and KServe say of a rule
 planner_rules.py  what llm-d's variant autoscaler and Dynamo's planner are configured with
 cron.py         hours of the week in which KEDA's cron trigger asks for replicas
 adapter_rules.py  what prometheus-adapter serves under the names that a HorizontalPodAutoscaler asks for
@@ -20,12 +23,13 @@ from pathlib import Path
 from ullage.errors import InputError
 from ullage.planning.brownfield.running import Running
 from ullage.readers.kubernetes.adapter_rules import adapter_queries
+from ullage.readers.kubernetes.autoscaler_rules import ReadRule
 from ullage.readers.kubernetes.autoscalers import scaled
 from ullage.readers.kubernetes.documents import Object, objects_among, read_documents, read_objects
 from ullage.readers.kubernetes.nodes import node_of
 from ullage.readers.kubernetes.rule_values import at_line
-from ullage.readers.kubernetes.scaling_rules import ReadRule, scaling_rules
-from ullage.readers.kubernetes.workloads import WORKLOADS, pool_of
+from ullage.readers.kubernetes.scaling_rules import scaling_rules
+from ullage.readers.kubernetes.workloads import is_workload, pool_of
 
 _AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 
@@ -33,9 +37,9 @@ _AUTOSCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 def read_running(files: Sequence[Path]) -> Running:
     """What these files describe; a file without any pool or node that is known is an InputError."""
     objects = [each for file in files for each in read_objects(_text(file, field="running"), file=str(file))]
-    found = [(each, pool_of(each)) for each in objects if each.kind in WORKLOADS]
+    found = [(each, pool_of(each)) for each in objects if is_workload(each)]
     nodes = [node for each in objects if each.kind == "Node" and (node := node_of(each)) is not None]
-    pools = [pool for _, pool in found if pool is not None]
+    pools = [(each, pool) for each, pool in found if pool is not None]
     if not pools and not nodes:
         kinds = ", ".join(sorted({each.kind for each in objects})) or "nothing"
         raise InputError(
@@ -76,8 +80,12 @@ def read_rules(files: Sequence[Path]) -> tuple[ReadRule, ...]:
 
 
 def _unread(objects: Sequence[Object], found: Sequence[tuple[Object, object]]) -> tuple[str, ...]:
-    known = {*WORKLOADS, *_AUTOSCALERS, "Node"}
-    other = [f"{each.kind} {each.name}: not of a kind that is read here" for each in objects if each.kind not in known]
+    known = {*_AUTOSCALERS, "Node"}
+    other = [
+        f"{each.kind} {each.name}: not of a kind that is read here"
+        for each in objects
+        if each.kind not in known and not is_workload(each)
+    ]
     idle = [f"{each.kind} {each.name}: requests no device" for each, pool in found if pool is None]
     return (*other, *idle)
 

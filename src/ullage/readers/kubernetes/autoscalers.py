@@ -10,13 +10,17 @@ from ullage.errors import InputError
 from ullage.planning.brownfield.running import RunningPool
 from ullage.readers.kubernetes.documents import Object, listed, walked, whole
 from ullage.readers.kubernetes.scaling_rules import scaling_rules
-from ullage.scaling.rules import ScalingRule
+from ullage.scaling.knative import KnativeSpec
+from ullage.scaling.rules import ScalingRule, ScheduleSpec
+from ullage.scaling.signals import Signal
 
 # Where each kind keeps its bounds, and what stands in where it says nothing.
 _BOUNDS = {
     "HorizontalPodAutoscaler": ("minReplicas", 1, "maxReplicas"),
     "ScaledObject": ("minReplicaCount", 0, "maxReplicaCount"),
 }
+# What others scale; every other workload says itself how.
+_SCALED = ("Deployment", "StatefulSet", "LeaderWorkerSet")
 # KEDA's own default.
 _SCALED_OBJECT_MOST = 100
 
@@ -29,32 +33,62 @@ def _rule(autoscaler: Object) -> ScalingRule | None:
         return None
 
 
-def scaled(pools: Sequence[RunningPool], autoscalers: Sequence[Object]) -> tuple[RunningPool, ...]:
-    """The pools with the bounds of the autoscaler that names them."""
-    found = list(pools)
-    for each in autoscalers:
-        low, default, high = _BOUNDS[each.kind]
-        target = str(each.at("spec", "scaleTargetRef", "name") or "")
-        kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
-        least = whole(each.at("spec", low), field=f"{each.where}.spec.{low}", default=default)
-        most = whole(each.at("spec", high), field=f"{each.where}.spec.{high}", default=_SCALED_OBJECT_MOST)
-        rule = _rule(each)
-        found = [
-            replace(
-                pool,
-                # A manifest beside an autoscaler states no replicas, and Kubernetes would start one: it never stays.
-                replicas=max(pool.replicas, least) if pool.replicas else 0,
-                least_replicas=least,
-                most_replicas=most,
-                scaled_by=f"{each.kind} {each.name}",
-                signals=_signals(each),
-                rule=rule,
-            )
-            if (pool.name, pool.kind) == (target, kind)
-            else pool
-            for pool in found
-        ]
-    return tuple(found)
+def scaled(running: Sequence[tuple[Object, RunningPool]], autoscalers: Sequence[Object]) -> tuple[RunningPool, ...]:
+    """The pools with the bounds of the autoscaler that names them: their own, or one of their namespace."""
+    found = [(each, _self_scaled(each, pool)) for each, pool in running]
+    for scaler in autoscalers:
+        found = [(each, _scaled(pool, scaler) if _is_target(each, scaler) else pool) for each, pool in found]
+    return tuple(pool for _, pool in found)
+
+
+def _is_target(workload: Object, scaler: Object) -> bool:
+    """By kind and name, within a namespace where both say theirs."""
+    name = str(scaler.at("spec", "scaleTargetRef", "name") or "")
+    kind = str(scaler.at("spec", "scaleTargetRef", "kind") or "Deployment")
+    spaces = {each.namespace for each in (workload, scaler) if each.namespace}
+    return (workload.name, workload.kind) == (name, kind) and len(spaces) <= 1
+
+
+def _scaled(pool: RunningPool, scaler: Object) -> RunningPool:
+    low, default, high = _BOUNDS[scaler.kind]
+    least = whole(scaler.at("spec", low), field=f"{scaler.where}.spec.{low}", default=default)
+    most = whole(scaler.at("spec", high), field=f"{scaler.where}.spec.{high}", default=_SCALED_OBJECT_MOST)
+    rule = _rule(scaler)
+    if rule is not None and isinstance(rule.spec, ScheduleSpec):
+        least, most = rule.bounds
+    return replace(
+        pool,
+        # A manifest beside an autoscaler states no replicas, and Kubernetes would start one: it never stays.
+        replicas=max(pool.replicas, least) if pool.replicas else 0,
+        least_replicas=least,
+        most_replicas=most,
+        scaled_by=f"{scaler.kind} {scaler.name}",
+        signals=_signals(scaler),
+        rule=rule,
+    )
+
+
+def _self_scaled(workload: Object, pool: RunningPool) -> RunningPool:
+    """A service of KServe or Knative brings its own rule."""
+    rule = _rule(workload) if workload.kind not in _SCALED else None
+    if rule is None:
+        return pool
+    least, most = rule.bounds
+    return replace(
+        pool,
+        least_replicas=least,
+        most_replicas=most or None,
+        scaled_by=f"{workload.kind} {workload.name}",
+        signals=_read(rule),
+        rule=rule,
+    )
+
+
+def _read(rule: ScalingRule) -> tuple[str, ...]:
+    """What a rule reads, in words where no metric is named."""
+    named = (("cpu" if each.signals == (Signal.BUSY,) else each.signals[0].value) for each in rule.queries.values())
+    own = (rule.spec.signal,) if isinstance(rule.spec, KnativeSpec) else ()
+    return _once((*named, *own))
 
 
 def _signals(scaler: Object) -> tuple[str, ...]:

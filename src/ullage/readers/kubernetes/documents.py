@@ -1,4 +1,4 @@
-"""Objects of a cluster from YAML: one document, several, or the List that kubectl prints for many."""
+"""Objects of a cluster from YAML: one document, several, the List that kubectl prints for many, or a chart's values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from ullage.documents import yaml_values
 from ullage.errors import InputError
+from ullage.readers.kubernetes.charts import chart_objects
 
 # A configuration of Dynamo's planner is no object of a cluster, and known by its keys.
 DYNAMO_PLANNER = "DynamoPlanner"
@@ -27,6 +28,11 @@ class Object:
     @property
     def where(self) -> str:
         return f"{self.file}: {self.kind} {self.name}"
+
+    @property
+    def is_knative_service(self) -> bool:
+        """Kubernetes has a kind of this name too, which starts nothing."""
+        return self.kind == "Service" and str(self.body.get("apiVersion", "")).startswith("serving.knative.dev")
 
     def at(self, *path: str | int) -> Any:
         return walked(self.body, *path)
@@ -87,6 +93,9 @@ def _objects(document: Any, file: str) -> Iterator[Object]:
             yield from _objects(each, file)
     elif not kind and _PLANNER_KEYS & document.keys():
         yield Object(kind=DYNAMO_PLANNER, name="planner", namespace="", body=document, file=file)
-    elif kind:
+    elif not kind:
+        for each in chart_objects(document):
+            yield from _objects(each, file)
+    else:
         name, namespace = (walked(document, "metadata", key) for key in ("name", "namespace"))
         yield Object(kind=kind, name=str(name or ""), namespace=str(namespace or ""), body=document, file=file)

@@ -30,7 +30,9 @@ def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[Ren
         ),
         *([Text(f"Plan key    scaling: {stated}")] if is_alone else []),
         Text(
-            f"Chosen on   {', '.join(found.searched)}; {found.tried_rules} rules tried{_violated(found)}", style="dim"
+            f"Chosen on   hours of {', '.join(found.searched)}{_days(found)}; {found.tried_rules} rules tried"
+            f"{_violated(found)}",
+            style="dim",
         ),
         Text(f"Judged on   {', '.join(found.traffic)}", style="dim"),
         *_cheaper(found),
@@ -69,6 +71,10 @@ def _searched(found: ScalingComparison) -> str:
         )
         said.append(f"{_STEPS[each.name]} {moved}{unit} ({each.cost_hours:.0f} h)")
     return ", ".join(said)
+
+
+def _days(found: ScalingComparison) -> str:
+    return f", then whole days ({', '.join(found.searched_days)})" if found.searched_days else ""
 
 
 def _violated(found: ScalingComparison) -> str:

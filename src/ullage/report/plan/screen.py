@@ -351,6 +351,15 @@ def _limits(found: Answer) -> str:
     return "; ".join(said)
 
 
+def _scaled_slo(pool: PoolAnswer, attained: float, most: float) -> str:
+    """What the rule attains on the busiest day that is planned for, what is required, what a fixed fleet attains."""
+    slo, required = _clean(pool.scaling_slo), show(pool.scaling_required_fraction, "fraction")
+    if not pool.scaling_violates or pool.scaling_fixed is None:
+        return f"{slo} {show(attained, 'fraction')} (SLO {required})"
+    fixed = show(number(pool.scaling_fixed), "fraction")
+    return f"violates {slo}: {show(attained, 'fraction')} (SLO {required}), {most:g} fixed {fixed}"
+
+
 def _scales(found: Answer) -> str:
     """The rule in a line: what it tracks between which bounds, how late it is, what it saves."""
     said = []
@@ -358,12 +367,14 @@ def _scales(found: Answer) -> str:
         if not pool.scaling:
             continue
         threshold, least, most, lag, turns, attained, saving = (number(each) for each in pool.scaling)
-        bounds = f"{threshold:.3g} requests in flight per replica, {least:g} to {most:g} replicas"
-        violates = f", violates {_clean(pool.scaling_violates)}" if pool.scaling_violates else ""
-        loop = f"lag {show(lag, 's')}, {turns:.3g} reversals/h, {show(attained, 'fraction')} in SLO{violates}"
+        bounds = f"{threshold:.3g} in flight per replica, {least:g} to {most:g} replicas"
+        loop, slo = f"lag {show(lag, 's')}, {turns:.3g} reversals/h", _scaled_slo(pool, attained, most)
+        if not pool.scaling_advised:
+            said.append(f"{_of(found, pool)}not advised: {slo}; at {bounds}; {loop}")
+            continue
         fewer = "" if found.released_saving is not None else f", {100 * saving:.0f} % fewer replica-hours"
-        said.append(f"{_of(found, pool)}{bounds}; {loop}{fewer}")
-    if not said or found.released_saving is None:
+        said.append(f"{_of(found, pool)}at {bounds}; {loop}; {slo}{fewer}")
+    if not said or found.released_saving is None or not all(each.scaling_advised for each in found.pools):
         return "; ".join(said)
     usd = f"{show_usd(number(found.released_saving))} USD a month"
     money = (
@@ -447,7 +458,7 @@ _GROUPS: tuple[dict[str, Callable[[Answer], str]], ...] = (
         "Bottleneck": _stops,
         "Losses": _losses,
         "Bursts": _bursts,
-        "Autoscale at": _scales,
+        "Autoscale": _scales,
         "Set limits": _limits,
     },
     {
