@@ -146,3 +146,21 @@ def test_the_quietest_stretch_is_the_lowest_of_all() -> None:
         around = [max(week[(first + k) % week.size] for k in range(hours)) for first in range(week.size)]
         assert quiet_fraction(demand, 3600.0 * hours) == pytest.approx(min(around) / week.max())
     assert quiet_fraction(demand, 14 * 86_400.0) == pytest.approx(1.0)
+
+
+def test_steps_are_charged_what_they_add_to_demand_and_lengths_what_is_left() -> None:
+    """In the stated order: what steps add to the need of uncertain demand, over what all that slows adds."""
+    own = spread(0.2, **{STEPS: 0.3, PROMPTS: 0.2})
+    bare = math.exp(0.2 * NORMAL.inv_cdf(0.95))
+    assert own.needed_ratio(0.05, demand=True, slow=()) == pytest.approx(bare, rel=0.002)
+    rng = np.random.default_rng(5)
+    z = rng.standard_normal((400_000, 2))
+    slow = 0.3 * z[:, 1]
+    need = np.exp(0.2 * z[:, 0] + 1.25 * slow + np.maximum(slow, 0.0) ** 2)
+    steps = float(np.quantile(need, 0.95))
+    assert own.needed_ratio(0.05, demand=True, slow=(STEPS,)) == pytest.approx(steps, rel=0.01)
+    whole = own.needed_ratio(0.05, demand=True, slow=own.slow)
+    assert own.step_fraction(0.05) == pytest.approx((steps - bare) / (whole - bare), rel=0.03)
+    assert spread(0.2, **{PROMPTS: 0.2}).step_fraction(0.05) == 0.0
+    assert spread(0.2, **{STEPS: 0.2}).step_fraction(0.05) == 1.0
+    assert spread(0.2).step_fraction(0.05) == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from support.drilled import SOUND, altered, planned, starved
+from support.planned import AS_OF, SMALL
+from ullage import verbs
 from ullage.admission.policy import RETRY_BUDGET
 from ullage.admission.retries import BACK_FRACTION
 from ullage.cli.app import run
 from ullage.cost.bill import Bill, monthly_bill
-from ullage.errors import ExitCode, InputError
+from ullage.errors import ExitCode, InputError, Rejection
 from ullage.evidence import Source, walk
 from ullage.execute.pool import thread_map
 from ullage.memory.case import Approved
@@ -261,3 +264,17 @@ def test_every_pool_is_drilled() -> None:
     assert {"pool.drill.quota.during_fraction", "other.drill.quota.during_fraction"} <= set(found.figures)
     assert to_json(found)["results"][1]["pool"] == "other"
     assert drill_page(two, found)
+
+
+@pytest.mark.slow
+def test_limits_that_cost_successes_say_why() -> None:
+    """With SLOs as lax as clients are patient nothing is gained by refusing: what it costs is said."""
+    workload = {"classes": [{**SMALL["workload"]["classes"][0], "slo": {"ttft_p95": "120s"}}]}
+    found = verbs.drill({**SMALL, "workload": workload}, names=("queue-collapse",), as_of=AS_OF)
+    assert not isinstance(found, Rejection)
+    (only,) = found.drills.results
+    (without,) = re.findall(r"Without them ([\d.]+) req/s succeed: (.*)", only.played)
+    assert only.during is not None
+    assert float(without[0]) > float(only.during.value)
+    cost = re.search(r"([\d.]+)% of the successes|In an overload of 30 min ([\d.]+) req/s", without[1])
+    assert cost is not None

@@ -14,8 +14,8 @@ from ullage.fleet.risk.planning_point import NeedSpread
 from ullage.fleet.risk.spread import lognormal
 from ullage.fleet.risk.surface import OUTPUTS, PROMPTS, STEPS
 from ullage.fleet.shapley import shapley_parts
-from ullage.planning.answer.bridge import UNTESTED
-from ullage.planning.reserve_parts import DEMAND, LENGTHS, fleet_parts, uncertain_shares
+from ullage.planning.answer.bridge import DEMAND, LENGTHS, UNTESTED
+from ullage.planning.reserve_parts import fleet_parts, uncertain_shares
 
 
 def test_of_reserves_that_overlap_each_has_its_part_of_the_largest() -> None:

@@ -128,7 +128,8 @@ def _figures(found: PoolSize, planned: int, beside: KeptFree) -> dict[str, Figur
         name="fleet.evidence_replicas",
         value=for_steps,
         unit="replicas",
-        formula="(replicas - those needed with nominal step times) x the share due to step times",
+        formula="(replicas - those needed with nominal step times) x the share that uncertain step times add, before "
+        "uncertain lengths are added",
         inputs=(replicas, bare),
     )
     shape = Figure(

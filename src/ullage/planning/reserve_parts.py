@@ -12,8 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ullage.cost.bill import Bill
 from ullage.errors import Rejection
 from ullage.evidence import Figure, number
@@ -22,14 +20,13 @@ from ullage.fleet.reserves import Reserves, ReserveSettings, bought_together, na
 from ullage.fleet.risk.planning_point import NeedSpread, need_spread, worth_log
 from ullage.fleet.risk.surface import STEPS
 from ullage.fleet.shapley import shapley_parts, shared_lines
-from ullage.planning.answer.bridge import UNTESTED, line_figures, replica_steps
+from ullage.planning.answer.bridge import DEMAND, LENGTHS, UNTESTED, line_figures, replica_steps
 from ullage.planning.document import Plan
 from ullage.planning.planned_for import demand_at, demand_fraction
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.sides import pool_asked
 from ullage.service.stage import band_of
 
-DEMAND, LENGTHS = "demand uncertainty", "length uncertainty"
 _UNCERTAIN = (DEMAND, UNTESTED, LENGTHS)
 _DEVICE_LINES = (
     "compute_reservation", "compute_usage", "idle_hours", "failed_work", "idle_reserve", "stranded_devices",
@@ -110,14 +107,8 @@ def uncertain_shares(spread: NeedSpread, shortfall_fraction: float, beyond: floa
     """The steady replicas beyond the median by what is uncertain: they sum to them."""
 
     def needed(known: frozenset[str]) -> float:
-        slow = {
-            name: each
-            for name, each in spread.slow.items()
-            if (UNTESTED if name == STEPS else LENGTHS) in known
-        }  # fmt: skip
-        deviation = spread.demand_deviation_fraction if DEMAND in known else 0.0
-        only = replace(spread, slow=slow, demand_deviation_fraction=deviation)
-        return math.exp(float(np.quantile(only.needs, 1.0 - shortfall_fraction))) - 1.0
+        slow = [name for name in spread.slow if (UNTESTED if name == STEPS else LENGTHS) in known]
+        return spread.needed_ratio(shortfall_fraction, demand=DEMAND in known, slow=slow) - 1.0
 
     found = shapley_parts(_UNCERTAIN, needed)
     total = sum(found.values())

@@ -26,6 +26,7 @@ from ullage.fleet.risk.quasi_random import normal_scores
 from ullage.fleet.risk.shortfall import HOURS_PER_MONTH, FleetRisk, Outage, ShortfallModel, outage, quiet_hours
 from ullage.fleet.risk.surface import CapacitySurface, capacity_surface
 from ullage.fleet.sites import place
+from ullage.planning.answer.bridge import steady_parts
 from ullage.planning.planned_for import demand_at, demand_fraction
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.sides import pool_asked
@@ -45,7 +46,7 @@ TARGETS = (0.10, 0.05, 0.01)
 # A spread is explained up to here: what only no number of replicas would cover says nothing of their number.
 _LARGEST_FRACTION = 0.98
 PRICE = "price"
-FAILURES, PLANNED_WORK = "failures", "rollouts and maintenance"
+OWN_SURFACE, FAILURES, PLANNED_WORK = "capacity surface of this pool", "failures", "rollouts and maintenance"
 ROLLOUTS = Assumption(
     name="uncertainty.rollouts_per_week",
     value=1.0,
@@ -220,7 +221,7 @@ def study_pool(
         risk=model.at(serving),
         machines=tuple(model.at(max(1, serving + step * each_node)) for step in (-2, -1, 0, 1, 2)),
         fleets=fleets,
-        lines=_lines(given, surface, bare, target, seed),
+        lines=_lines(pool, bare, target),
         needed=_quantiles(np.minimum(draws.needed, _most(draws)), "replicas"),
         usd=None if money is None else _cost_quantiles(draws, money, seed),
         per_success_usd=None if money is None or money.successes <= 0.0 else _per_success(draws, given, money, serving),
@@ -284,53 +285,21 @@ def pool_surface(
     return replace(given, surface_deviation_fraction=surface.error_fraction), anchored
 
 
-def _lines(
-    given: Uncertainties, surface: CapacitySurface, model: ShortfallModel, target: float, seed: int
-) -> dict[str, int]:
-    """What every cause adds at the chosen risk, in this order: demand, step times, shape, failures, planned work.
+def _lines(pool: PoolPlan, model: ShortfallModel, target: float) -> dict[str, int]:
+    """The fleet of the chosen risk by cause: the steady replicas as the plan divides them, then what is known beyond.
 
-    Until failures are added nothing ever fails, and until planned work is nothing is ever taken out. The lines sum to
-    the fleet of all causes.
+    The plan is sized with what pools are usually like; the capacity surface of this one may need more or fewer. Until
+    failures are added nothing ever fails, and until planned work is nothing is ever taken out. The lines sum to the
+    fleet of all causes; there are none where no fleet keeps the risk.
     """
-    sure = lambda replicas: _unfailing(model.domains_of(replicas))  # noqa: E731
-    so_far: list[str] = []
-    fleets = {"nominal": int(surface.needed(np.array([_median_load(given, surface)]))[0])}
-    for name, added in _ORDER.items():
-        so_far += added
-        known = given.only(so_far)
-        drawn = load_draws(known, surface, drawn_points(known, DRAWS, seed=seed))
-        domains = model.domains_of if name in (FAILURES, PLANNED_WORK) else sure
-        work = model.outages if name == PLANNED_WORK else ()
-        fleet = ShortfallModel(draws=drawn, surface=surface, domains_of=domains, outages=work).least(target)
+    found = {name: int(number(part)) for name, part in steady_parts(pool).items()}
+    unfailing = replace(model, domains_of=lambda replicas: _unfailing(model.domains_of(replicas)), outages=())
+    for name, known in ((OWN_SURFACE, unfailing), (FAILURES, replace(model, outages=())), (PLANNED_WORK, model)):
+        fleet = known.least(target)
         if fleet is None:
-            break
-        fleets[name] = fleet
-    return added_lines(fleets)
-
-
-def added_lines(fleets: Mapping[str, int]) -> dict[str, int]:
-    """What each cause adds to the fleet of those before it: never less than nothing, and in all the last fleet.
-
-    One more cause is another draw, which may ask for one replica less than the draw before it.
-
-    >>> added_lines({"nominal": 22, "demand": 36, "step times": 49, "lengths": 48})
-    {'nominal': 22, 'demand': 14, 'step times': 12, 'lengths': 0}
-    """
-    whole = list(fleets.values())[-1]
-    found, before = {}, 0
-    for name, fleet in fleets.items():
-        reached = min(whole, max(before, fleet))
-        found[name], before = reached - before, reached
+            return {}
+        found[name] = fleet - sum(found.values())
     return found
-
-
-_ORDER: Mapping[str, tuple[str, ...]] = {
-    "demand": (DEMAND,),
-    "step times": ("step_time",),
-    "lengths and cache": ("prompt_length", "output_length", "cached_share", "simulation"),
-    FAILURES: (),
-    PLANNED_WORK: (),
-}
 
 
 def _unfailing(domains: Domains) -> Domains:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -107,14 +107,21 @@ class NeedSpread:
         middle, high = np.quantile(self.needs, (0.5, 0.95)).tolist()
         return max(0.0, float(high - middle)) / _NORMAL.inv_cdf(0.95)
 
-    @property
-    def step_fraction(self) -> float:
-        """The part of what slows that is step times: what a load test can save."""
-        parts = {
-            name: (number(ELASTICITIES[name]) * math.log(max(each.at(0.9), 1e-9))) ** 2
-            for name, each in self.slow.items()
-        }
-        return parts.get(STEPS, 0.0) / sum(parts.values()) if any(parts.values()) else 0.0
+    def needed_ratio(self, shortfall_fraction: float, *, demand: bool, slow: Collection[str]) -> float:
+        """Replicas over those of the median that are needed at this chance if only so much is uncertain."""
+        only = replace(
+            self,
+            demand_deviation_fraction=self.demand_deviation_fraction if demand else 0.0,
+            slow={name: each for name, each in self.slow.items() if name in slow},
+        )
+        return math.exp(float(np.quantile(only.needs, 1.0 - shortfall_fraction)))
+
+    def step_fraction(self, shortfall_fraction: float) -> float:
+        """Of what is needed beyond demand, the part for step times: demand is added first, steps next, lengths last."""
+        bare = self.needed_ratio(shortfall_fraction, demand=True, slow=())
+        steps = self.needed_ratio(shortfall_fraction, demand=True, slow=(STEPS,)) - bare
+        whole = self.needed_ratio(shortfall_fraction, demand=True, slow=self.slow) - bare
+        return min(1.0, max(0.0, steps) / whole) if whole > 0.0 else 0.0
 
     def slow_ratio(self, shortfall_fraction: float, demand_fraction: float | None = None) -> float:
         """How slow steps are planned beside demand at this chance; at the median everything is as expected.
@@ -166,7 +173,7 @@ class PlanningPoint:
         need = PlannedNeed(
             shortfall=self.pool_shortfall,
             deviation_fraction=spread.deviation_fraction,
-            step_fraction=spread.step_fraction,
+            step_fraction=spread.step_fraction(number(self.pool_shortfall)),
             even_fraction=math.exp(-self.demand_deviation_fraction * max(0.0, _score(number(self.shortfall)))),
             rests=rests,
         )

@@ -17,7 +17,9 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.service.phase import Side
 
-UNTESTED = "untested step times"
+NOMINAL, DEMAND, UNTESTED = "nominal", "demand uncertainty", "untested step times"
+LENGTHS, MINIMUM = "length uncertainty", "minimum"
+_USD_NAMES = {NOMINAL: "nominal", DEMAND: "demand", UNTESTED: "evidence", LENGTHS: "length", MINIMUM: "least"}
 _STEADY_LINES = ("compute_reservation", "compute_usage", "idle_hours", "failed_work")
 _DEVICE_LINES = (*_STEADY_LINES, "idle_reserve", "stranded_devices")
 
@@ -54,50 +56,22 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
 def replica_steps(
     plan: Plan, pool: PoolPlan, bill: Bill | None
 ) -> tuple[tuple[BridgeStep, ...], BridgeStep, Figure | None]:
-    """Nominal replicas, what evidence and policy add, and every reserve, each with its part of the device cost.
-
-    The one place that reads how a pool's size is made up.
-    """
-    name, steady = pool.spec.name, plan.figures_of("steady_fleet", pool.spec.name)
+    """Nominal replicas, what evidence and policy add, and every reserve, each with its part of the device cost."""
+    margins = plan.figures_of("margins", pool.spec.name)
     money = _DeviceMoney(plan, pool, bill)
-    margins = plan.figures_of("margins", name)
-    nominal, demand = margins["margin.nominal_replicas"], margins["margin.demand_replicas"]
-    evidence, lengths = steady["fleet.evidence_replicas"], steady["fleet.length_replicas"]
-    each = pool.demand.planning_rps / number(steady["size.replicas"])
-    risk = f"{100 * number(plan.spec.policy.shortfall):g} %"
+    each = pool.demand.planning_rps / pool.steady_fleet.nominal_replicas
+    parts = steady_parts(pool, prefix=money.prefix)
+    remarks = {
+        NOMINAL: f"{each:.3g} req/s each",
+        DEMAND: f"for {100 * number(plan.spec.policy.shortfall):g} % shortfall risk",
+        UNTESTED: "a load test can save this" if number(parts[UNTESTED]) else "",
+        LENGTHS: "and cache hit rate" if number(parts[LENGTHS]) else "",
+        MINIMUM: "by policy",
+    }
     steps = [
-        BridgeStep(
-            name="nominal", amount=nominal, usd=money.steady("nominal", nominal), remark=f"{each:.3g} req/s each"
-        ),
-        BridgeStep(
-            name="demand uncertainty",
-            amount=demand,
-            usd=money.steady("demand", demand),
-            remark=f"for {risk} shortfall risk",
-        ),
-        BridgeStep(
-            name=UNTESTED,
-            amount=evidence,
-            usd=money.steady("evidence", evidence),
-            remark="a load test can save this" if number(evidence) else "",
-        ),
-        BridgeStep(
-            name="length uncertainty",
-            amount=lengths,
-            usd=money.steady("length", lengths),
-            remark="and cache hit rate" if number(lengths) else "",
-        ),
+        BridgeStep(name=name, amount=part, usd=money.steady(_USD_NAMES[name], part), remark=remarks[name])
+        for name, part in parts.items()
     ]
-    kept = pool.steady_fleet.replicas - int(number(steady["size.conservative_replicas"]))
-    if kept:
-        least = Figure(
-            name=f"{money.prefix}answer.least_replicas",
-            value=kept,
-            unit="replicas",
-            formula="replicas planned - replicas that the load needs: the minimum that always runs",
-            inputs=(steady["fleet.replicas"], steady["size.conservative_replicas"]),
-        )
-        steps.append(BridgeStep(name="minimum", amount=least, usd=money.steady("least", least), remark="by policy"))
     steps += [
         BridgeStep(
             name=line.name,
@@ -108,6 +82,27 @@ def replica_steps(
         for line in pool.reserves.lines
     ]
     return tuple(steps), money.rounding(), money.total()
+
+
+def steady_parts(pool: PoolPlan, *, prefix: str = "") -> dict[str, Figure]:
+    """The steady replicas by cause, each added to those before it: the one place that reads how they are made up."""
+    steady, margins = pool.steady_fleet.figures, pool.margins.figures
+    found = {
+        NOMINAL: margins["margin.nominal_replicas"],
+        DEMAND: margins["margin.demand_replicas"],
+        UNTESTED: steady["fleet.evidence_replicas"],
+        LENGTHS: steady["fleet.length_replicas"],
+    }
+    kept = pool.steady_fleet.replicas - int(number(steady["size.conservative_replicas"]))
+    if kept:
+        found[MINIMUM] = Figure(
+            name=f"{prefix}answer.least_replicas",
+            value=kept,
+            unit="replicas",
+            formula="replicas planned - replicas that the load needs: the minimum that always runs",
+            inputs=(steady["fleet.replicas"], steady["size.conservative_replicas"]),
+        )
+    return found
 
 
 def _reserve_remark(pool: PoolPlan, line: ReserveLine) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ullage.evidence import number
+from ullage.planning.answer.bridge import NOMINAL
 from ullage.planning.document import Plan
 from ullage.report.quantity import counted, show, show_usd
 from ullage.report.tables import plain_table
@@ -39,8 +40,9 @@ def _pool(plan: Plan, found: PoolStudy, bad_hour_usd: float | None, *, several: 
     yield _range_table(found)
     yield ""
     yield _fleet_table(found)
-    yield ""
-    yield _line_table(found)
+    if found.lines:
+        yield ""
+        yield _line_table(found)
     yield ""
     yield from _drivers(found)
     if found.measurements:
@@ -90,7 +92,8 @@ def _line_table(found: PoolStudy) -> Table:
     title = f"Smallest fleet for {_percent(number(found.shortfall))}, by cause, each added to those above it"
     table = plain_table(title, "cause", "replicas")
     for name, replicas in found.lines.items():
-        table.add_row(name, f"{'' if name == 'nominal' else '+ '}{replicas}")
+        sign = "" if name == NOMINAL else "- " if replicas < 0 else "+ "
+        table.add_row(name, f"{sign}{abs(replicas)}")
     table.add_row("total", str(whole))
     return table
 
