@@ -213,6 +213,8 @@ export interface PoolSeries {
     unit: string;
     step_s: number;
     logged: (number | null)[];
+    /** How many times the log the forecast stands at; plans of before have none. */
+    scale_ratio?: number;
     low: number[];
     middle: number[];
     high: number[];

@@ -121,7 +121,7 @@ def test_another_size_of_machine_is_a_surprise_only_while_nobody_named_one() -> 
     assert twice.devices == 2 * chosen.devices
     changed = with_machines(plan, chosen, twice)
     found = named(surprises(changed, bill_of(plan)))
-    assert "on half with 4" in found["node size"].sentence
+    assert "on half with 4 each the same replicas need" in found["node size"].sentence
     said = replace(changed.pools[0], spec=replace(pool.spec, instance=chosen.shape.name))
     assert "node size" not in named(surprises(replace(changed, pools=(said,)), bill_of(plan)))
 

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from support.built_page import needs_page
-from support.chromium import AXE, chromium, opened
+from support.chromium import AXE, TEAM_HOST, chromium, opened
 from support.planned import ONE_REPLICA
 from ullage import verbs
 from ullage.errors import Rejection
@@ -147,13 +147,18 @@ def test_scenarios_stand_side_by_side_and_a_link_shows_the_same_controls(browser
         assert table.locator("thead th").all_inner_texts() == ["figure", "now", "double"]
         rates = table.locator("tbody tr", has_text="busiest hour").locator("td").all_inner_texts()
         assert float(rates[1].split()[0]) == pytest.approx(2 * float(rates[0].split()[0]), rel=0.02)
+        # Its devices are priced in EUR, without a rate: logs and disks alone are no bill.
+        assert table.locator("tbody tr", has_text="a month").locator("td").all_inner_texts() == ["–", "–"]
         link = page.url
-        assert "?s=" in link
+        assert "?" not in link
+        # Who goes to a view keeps the controls, and a link may name both.
+        page.get_by_role("link", name="Money").click()
+        expect(page).to_have_url(f"{link}&view=money")
         page.evaluate(AXE.read_text(encoding="utf-8"))
         found = page.evaluate("async () => (await axe.run()).violations")
         assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
         other = page.context.new_page()
-        other.goto(link)
+        other.goto(f"{link}&view=money")
         expect(other.locator("output[for=traffic]")).to_have_text("\u00d7 2")
         decided(other)
         expect(other.locator("h1")).to_have_text("small")
@@ -191,8 +196,16 @@ def test_a_refused_plan_says_what_would_fit_and_a_lost_service_that_it_is_lost(b
         expect(said).to_contain_text("The plan does not hold. memory", timeout=DECIDED_MS)
         expect(said.locator("li").first).to_contain_text("KV tokens")
         expect(said).to_be_in_viewport()
+        # A long plan file stands in the address too, and is in no request for the page.
+        page.locator("textarea").fill(ONE_REPLICA + f"# {'x' * 100}\n" * 500)
+        page.get_by_role("button", name="Plan this file").click()
+        expect(said).to_have_attribute("data-state", "decided", timeout=DECIDED_MS)
+        page.reload()
+        expect(said).to_have_attribute("data-state", "decided", timeout=DECIDED_MS)
+        expect(page.locator("h1")).to_have_text("small")
         page.route("**/v1/**", lambda route: route.abort())
-        page.get_by_role("button", name="Ask again").click()
+        page.locator("#traffic").focus()
+        page.keyboard.press("ArrowRight")
         expect(said).to_contain_text("The service does not answer.")
         assert complaints == []
 
@@ -215,8 +228,13 @@ def test_a_service_with_tokens_asks_for_one(browser: Browser, tmp_path: Path) ->
     tokens = tmp_path / "tokens"
     tokens.write_text("ana plan 0123456789abcdef0123456789abcdef\n")
     tokens.chmod(0o600)
-    with service("--token-file", str(tokens)) as closed, live(browser, closed) as (page, _):
+    team = ("--token-file", str(tokens), "--public-host", TEAM_HOST)
+    with service(*team) as closed, live(browser, closed.replace("127.0.0.1", TEAM_HOST)) as (page, complaints):
         expect(page.locator(".status")).to_contain_text("token", timeout=DECIDED_MS)
         page.get_by_label("Token").fill("0123456789abcdef0123456789abcdef")
         page.get_by_role("button", name="Use it for this tab").click()
         expect(page.locator(".status")).to_contain_text("Estimate, being decided", timeout=DECIDED_MS)
+        page.get_by_text("Export this plan").click()
+        page.get_by_role("button", name="Copy a link to these controls").click()
+        expect(page.get_by_text("Copy it from the address bar")).to_be_visible()
+        assert complaints == []

@@ -133,6 +133,21 @@ def test_every_number_of_the_plan_that_is_shown_has_an_explanation(browser: Brow
         plan = json.loads(found.page.eval_on_selector("#plan", "each => each.textContent"))
         assert len({*shown}) > 200
         assert {*shown} <= plan["figures"].keys() | plan["assumptions"].keys()
+        # The rule's figures have names for people in the page: none of them is left out.
+        rule = {each for each in plan["figures"] if each.startswith("scaling.")}
+        assert rule <= {
+            *found.page.eval_on_selector_all("#scaling [data-name]", "all => all.map(each => each.dataset.name)")
+        }
+        assert "requests requests" not in found.page.locator("main").inner_text()
+        # What demand, step times and lengths add is what is not known well enough, and has that colour.
+        unsure = found.page.locator("#answer rect.bar.evidence")
+        steps = [each for pool in plan["summary"]["pools"] for each in pool["replicas"]]
+        added = [
+            each["name"]
+            for each in steps
+            if each["amount"]["value"] and ("uncertainty" in each["name"] or "untested" in each["name"])
+        ]
+        assert unsure.count() == len(added) > 1
 
 
 def test_names_stay_text_and_each_of_several_pools_has_its_own_part(browser: Browser, two_pools: Path) -> None:
@@ -145,6 +160,13 @@ def test_names_stay_text_and_each_of_several_pools_has_its_own_part(browser: Bro
             assert page.locator(f"#{name} h3").all_inner_texts() == ["small", "large"], name
             assert page.locator(f"#{name} p.sentence").count() == 2, name
             assert "not known" not in page.locator(f"#{name}").inner_text(), name
+        # Each pool is held to its part of the service's chance of a shortfall.
+        target = (
+            page.locator("#answer .tiles", has_text="Risk of a shortfall, small")
+            .locator("small button.fig")
+            .first.inner_text()
+        )
+        assert f"target: {target.split()[0]} %" in (page.locator("#risk").text_content() or "")
         assert "could not be drawn" not in page.locator("main").inner_text()
         assert found.complaints == []
 
@@ -199,6 +221,11 @@ def test_what_is_not_priced_is_not_drawn_and_said(browser: Browser, tmp_path: Pa
         assert "Nothing of this plan is priced" in found.page.locator("#money p.sentence").inner_text()
         assert "nothing of it is priced" in found.page.locator("#answer p.sentence").inner_text()
         assert found.page.locator("#answer .drawing svg").count() == 2
+        # One replica more or less is one: no fleet stands there twice, and no axis goes beyond all of the variance.
+        words = found.page.locator("#risk svg text").all_text_contents()
+        fleets = [each for each in words if "replica" in each]
+        assert len({*fleets}) == len(fleets) > 1
+        assert not {"1 replicas", "150 %"} & {*words}
         assert found.complaints == []
 
 

@@ -7,7 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from support.demand_laws import hourly, known_law
+from ullage.report.plan.series import forecast_fan
 from ullage.report.plan.traffic_series import BINS_PER_OCTAVE, cache_curve, length_grid
+from ullage.workload.forecast.forecast import forecast
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel, ReuseModel
 
 
@@ -51,3 +54,13 @@ def test_a_larger_cache_never_holds_less_and_an_endless_one_holds_the_cached_sha
 def test_a_share_that_is_only_stated_has_no_curve() -> None:
     assert cache_curve(of(reuse=ReuseModel(later_turn_fractions=(0.5, 0.5))), 0.5) is None
     assert cache_curve(of(reuse=ReuseModel(distance_blocks=(1.0, 2.0))), 0.0) is None
+
+
+def test_a_log_and_the_forecast_of_a_stated_rate_are_drawn_at_one_height() -> None:
+    seen = forecast(hourly(known_law(0, 4)), horizon_s=7 * 86_400.0, rng=np.random.default_rng(0))
+    own, more = forecast_fan("chat", seen), forecast_fan("chat", seen.times(2.0).times(17.5))
+    assert (own.scale_ratio, more.scale_ratio) == (1.0, 35.0)
+    # The log stays what was seen.
+    assert more.logged == own.logged
+    drawn = np.nanmean(np.array(more.logged, dtype=float)) * more.scale_ratio
+    assert drawn == pytest.approx(np.mean(more.middle), rel=0.3)

@@ -70,7 +70,8 @@ def _scope(
     path: str = "/v1/plan", method: str = "POST", peer: str = "127.0.0.1", kind: str = "http", **headers: str
 ) -> dict[str, Any]:
     said = {"host": "localhost:8000", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    encoded = [(name.encode(), value.encode()) for name, value in said.items()]
+    # Several headers of one name stand in one text, one a line.
+    encoded = [(name.encode(), each.encode()) for name, value in said.items() for each in value.split("\n")]
     return {"type": kind, "path": path, "method": method, "client": (peer, 1), "headers": encoded}
 
 
@@ -176,6 +177,12 @@ def test_a_body_that_stalls_is_given_up(settings: ServeSettings) -> None:
     assert Sent(quick, authorization=f"Bearer {ALICE}", parts=[b"{"] * 9, stalls=True).status == 408
 
 
+def test_a_body_that_comes_byte_by_byte_is_given_up(settings: ServeSettings) -> None:
+    late = replace(settings, limits=ServeLimits(idle_s=60.0, upload_s=0.0))
+    sent = Sent(late, authorization=f"Bearer {ALICE}", parts=[b"{"] * 9)
+    assert (sent.status, sent.read) == (408, 1)
+
+
 def test_a_packed_body_is_not_unpacked(settings: ServeSettings) -> None:
     assert Sent(settings, authorization=f"Bearer {ALICE}", content_encoding="gzip").status == 415
 
@@ -212,6 +219,14 @@ def test_only_the_proxy_may_say_who_asks(tmp_path: Path) -> None:
     assert proxy == TrustedProxy(
         header="x-forwarded-user", networks=(ipaddress.ip_network("10.1.0.0/16"),), role=Role.READ
     )
+
+
+def test_a_second_name_beside_the_one_that_the_proxy_gives_is_refused(tmp_path: Path) -> None:
+    proxy = parse_proxy("X-Forwarded-User", ["10.1.0.0/16"], "plan")
+    behind = ServeSettings(folder=tmp_path, host="10.1.0.9", proxy=proxy)
+    for said in ("carol\nadmin", "admin\ncarol", "carol\ncarol"):
+        assert Sent(behind, peer="10.1.2.3", x_forwarded_user=said, method="GET").status == 400, said
+    assert Sent(behind, peer="10.1.2.3", host="localhost\nevil.example", x_forwarded_user="carol").status == 400
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.3", "example.org"])

@@ -161,3 +161,26 @@ def test_one_principal_has_only_so_much_room(tmp_path: Path) -> None:
         await uploads.store(arriving([ROWS]), title="t.csv", owner="bob")
 
     asyncio.run(go())
+
+
+def test_uploads_that_arrive_at_once_are_no_way_around_that_room(tmp_path: Path) -> None:
+    few = replace(LIMITS, uploads=64, uploads_bytes=3 << 10)
+
+    async def slowly(number: int) -> AsyncIterator[bytes]:
+        for _ in range(8):
+            await asyncio.sleep(0)
+            yield b"%03d," % number * 128
+
+    async def go() -> None:
+        uploads = desk(tmp_path, few)
+        sent = (uploads.store(slowly(each), title="t.csv", owner="alice") for each in range(16))
+        ended = await asyncio.gather(*sent, return_exceptions=True)
+        assert all(isinstance(each, StoredUpload | ProblemError) for each in ended)
+        assert sum(each.stat().st_size for each in tmp_path.iterdir()) <= few.uploads_bytes
+        # What was refused takes no room.
+        await uploads.store(arriving([ROWS]), title="t.csv", owner="bob")
+        for each in uploads.of("alice"):
+            uploads.remove(each.name, "alice")
+        await uploads.store(arriving([b"x" * (3 << 10)]), title="t.csv", owner="alice")
+
+    asyncio.run(go())

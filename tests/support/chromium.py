@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 ABSENT = "Chromium is not installed (Debian: chromium)"
 AXE = Path(__file__).resolve().parents[2] / "page" / "node_modules" / "axe-core" / "axe.min.js"
+TEAM_HOST = "plan.example"
 _FLAGS = (
     "--no-sandbox",  # root has none
     "--disable-gpu",
@@ -22,6 +23,8 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A name that is not this machine's own: over plain HTTP browsers keep clipboard and UUIDs from such pages.
+    f"--host-resolver-rules=MAP {TEAM_HOST} 127.0.0.1",
 )
 
 

@@ -54,7 +54,7 @@ export function Waterfall({ rows, label }: { rows: Fall[]; label: string }) {
             </text>
             {!narrow && each.remark && (
               <text class="faint" x={width} y={at * ROW + 19} text-anchor="end">
-                {cut(each.remark, remarks)}
+                {cut(each.remark, Math.max(remarks, width - x(each.to) - values - 20))}
               </text>
             )}
           </Mark>

@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PlanJson } from "../document";
 import { asked, restsOnPlan, type Moves } from "./moves";
-import { answered, cancel, get, post, Refused, watch, type Asked, type Estimate, type Job } from "./service";
+import { answered, cancel, ended, post, Refused, type Asked, type Estimate, type Job } from "./service";
 
 /** A hand moves a slider for so long before the service is asked, so that one move is one question. */
 const STILL_MS = 150;
-const SESSION = crypto.randomUUID();
+/** Not randomUUID, which browsers give to pages over TLS alone. */
+const SESSION = Array.from(crypto.getRandomValues(new Uint8Array(16)), (each) => each.toString(16).padStart(2, "0")).join("");
 
 export interface Desk {
   request: Asked | null;
@@ -74,8 +75,7 @@ export function useDesk(moves: Moves): Desk {
       setEstimate(found.estimate);
       setJob(found.decided);
       running.current = found.decided;
-      for await (const each of watch(found.decided, gone.signal)) setJob(each);
-      const made = await get<PlanJson>(`${found.decided.result}?wait=25`, gone.signal);
+      const made = await ended<PlanJson>(found.decided, gone.signal, setJob);
       running.current = null;
       setPlan(made);
       setDecided(moves);

@@ -10,7 +10,7 @@ import { archive } from "./archive";
 import { Controls, Panel } from "./controls";
 import { useDesk, type Desk } from "./desk";
 import { Files } from "./files";
-import { command, fromAddress, STILL, toAddress, type Moves } from "./moves";
+import { command, fromAddress, STILL, toAddress, viewOf, type Moves } from "./moves";
 import { keptBefore, remember, scenario, Scenarios, type Scenario } from "./scenarios";
 import { answered, Refused, token, type Asked, type Estimate } from "./service";
 
@@ -18,14 +18,20 @@ import { answered, Refused, token, type Asked, type Estimate } from "./service";
 const TARGETS = ["deployment, pdb, prometheus", "deployment", "vllm", "keda", "hpa", "prometheus", "grafana", "openslo", "envoy-gateway", "kueue", "karpenter", "tfvars"];
 
 function Live() {
-  const [moves, setMoves] = useState<Moves>(() => fromAddress(location.search));
+  const [moves, setMoves] = useState<Moves>(() => fromAddress(location.hash));
   const [kept, setKept] = useState<Scenario[]>(keptBefore);
   const [drills, setDrills] = useState<{ of: PlanJson; drilled: NonNullable<PlanJson["drilled"]> } | null>(null);
   const [targets, setTargets] = useState(TARGETS[0]!);
   const [devices, setDevices] = useState<string[]>([]);
   const desk = useDesk(moves);
   useEffect(() => remember(kept), [kept]);
-  useEffect(() => history.replaceState(null, "", toAddress(moves) + location.hash), [moves]);
+  useEffect(() => {
+    const write = () => history.replaceState(null, "", toAddress(moves, viewOf(location.hash)));
+    write();
+    // Who goes to a view keeps the controls in the address.
+    addEventListener("hashchange", write);
+    return () => removeEventListener("hashchange", write);
+  }, [moves]);
   useEffect(() => {
     void answered<{ sheets?: { name: string }[] }>("facts", { kind: "devices" })
       .then((found) => setDevices(namesIn(found)))
@@ -71,9 +77,7 @@ function Live() {
           <button type="button" disabled={!shown} onClick={() => shown && void saveReport(shown)}>
             The report as one file
           </button>
-          <button type="button" onClick={() => void navigator.clipboard.writeText(location.href)}>
-            Copy a link to these controls
-          </button>
+          <CopyLink />
           <button type="button" onClick={() => setMoves(STILL)}>
             Back to the plan as it was
           </button>
@@ -120,6 +124,29 @@ function Live() {
           <Nothing>The views of the plan stand here as soon as it is decided: answer, demand, memory, service, limits, fleet, losses, scaling, money and assumptions.</Nothing>
         </main>
       )}
+    </>
+  );
+}
+
+function CopyLink() {
+  const [said, setSaid] = useState("");
+  // Without TLS a browser gives pages no clipboard.
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      setSaid("Copied.");
+    } catch {
+      setSaid("Copy it from the address bar: this browser gives the page no clipboard.");
+    }
+  };
+  return (
+    <>
+      <button type="button" onClick={() => void copy()}>
+        Copy a link to these controls
+      </button>
+      <span role="status" class="faint">
+        {said}
+      </span>
     </>
   );
 }

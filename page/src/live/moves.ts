@@ -80,17 +80,27 @@ export function command(request: Asked): string {
   return parts.join(" ");
 }
 
-/** The controls in an address, so that a link shows the same; without a plan file's text nobody's names are in it. */
-export function toAddress(moves: Moves): string {
+/**
+ * The controls in an address, so that a link shows the same. They stand behind its #, which a browser sends to nobody: a
+ * plan file's text would be too long for a request, and would be written into the logs of every proxy.
+ */
+export function toAddress(moves: Moves, view: string): string {
   const moved = Object.entries(moves).filter(([key, value]) => JSON.stringify(value) !== JSON.stringify(STILL[key as keyof Moves]));
-  if (!moved.length) return location.pathname;
+  if (!moved.length) return `${location.pathname}${view && `#${view}`}`;
   const bytes = new TextEncoder().encode(JSON.stringify(Object.fromEntries(moved)));
-  const text = btoa(String.fromCharCode(...bytes)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-  return `${location.pathname}?s=${text}`;
+  const letters = Array.from(bytes, (each) => String.fromCharCode(each)).join("");
+  const text = btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return `${location.pathname}#s=${text}${view && `&view=${view}`}`;
 }
 
-export function fromAddress(search: string): Moves {
-  const text = new URLSearchParams(search).get("s");
+/** The view that an address names, by itself or beside the controls. */
+export function viewOf(hash: string): string {
+  const found = hash.includes("=") ? (new URLSearchParams(hash.slice(1)).get("view") ?? "") : hash.slice(1);
+  return /^[a-z-]{1,40}$/.test(found) ? found : "";
+}
+
+export function fromAddress(hash: string): Moves {
+  const text = new URLSearchParams(hash.slice(1)).get("s");
   if (text === null) return STILL;
   try {
     const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (each) => each.charCodeAt(0));

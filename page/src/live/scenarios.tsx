@@ -22,7 +22,10 @@ const ROWS: [string, string][] = [
 ];
 
 export function scenario(name: string, moves: Moves, plan: PlanJson): Scenario {
+  const { total_usd: total, per_success: success } = plan.summary;
   const pick = (figure: string): Quantity | null => {
+    // A bill without its devices is none, and the summary says so.
+    if (figure.startsWith("bill.")) return figure === "bill.total_usd" ? total : success;
     const whole = plan.figures[figure];
     if (whole) return whole;
     const parts = plan.summary.pools.map((each) => plan.figures[`${each.name}.${figure}`]).filter((each) => each !== undefined);

@@ -91,10 +91,6 @@ export async function post<Answer>(path: string, body: unknown, signal?: AbortSi
   return (await (await send(path, init)).json()) as Answer;
 }
 
-export async function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
-  return (await (await send(path, { headers: headers(), signal })).json()) as Answer;
-}
-
 export async function cancel(job: Job): Promise<void> {
   await send(`/v1/jobs/${job.id}`, { method: "DELETE", headers: headers() });
 }
@@ -106,7 +102,7 @@ export async function upload(file: File): Promise<string> {
 }
 
 /** The job at every change until it ends; an EventSource could not send a token. */
-export async function* watch(job: Job, signal: AbortSignal): AsyncGenerator<Job> {
+async function* watch(job: Job, signal: AbortSignal): AsyncGenerator<Job> {
   const answer = await send(job.events, { headers: headers({ accept: "text/event-stream" }), signal });
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let held = "";
@@ -123,20 +119,36 @@ export async function* watch(job: Job, signal: AbortSignal): AsyncGenerator<Job>
   }
 }
 
+/** The answer of a job, and its progress until then, by events or, where they are cut or too many, by asking again. */
+export async function ended<Answer>(job: Job, signal: AbortSignal, heard: (job: Job) => void): Promise<Answer> {
+  try {
+    for await (const each of watch(job, signal)) heard(each);
+  } catch (error) {
+    if (signal.aborted) throw error;
+  }
+  return (await (await settled(job, signal, heard)).json()) as Answer;
+}
+
+/** The answer of a job, asked for until there is one. */
+async function settled(job: Job, signal: AbortSignal | undefined, heard: (job: Job) => void): Promise<Response> {
+  for (;;) {
+    const answer = await send(`${job.result}?wait=25`, { headers: headers(), signal });
+    if (answer.status !== 202) return answer;
+    heard((await answer.json()) as Job);
+  }
+}
+
 /** The answer of a verb that may take a while: itself, or its job's. */
 export async function answered<Answer>(verb: string, body: unknown, signal?: AbortSignal): Promise<Answer> {
   const init = { method: "POST", headers: headers({ "content-type": "application/json" }), body: JSON.stringify(body), signal };
-  let answer = await send(`/v1/${verb}`, init);
-  let job: Job | null = null;
+  const answer = await send(`/v1/${verb}`, init);
+  if (answer.status !== 202) return (await answer.json()) as Answer;
+  const job = (await answer.json()) as Job;
   try {
-    while (answer.status === 202) {
-      job = (await answer.json()) as Job;
-      answer = await send(`${job.result}?wait=25`, { headers: headers(), signal });
-    }
+    return (await (await settled(job, signal, () => undefined)).json()) as Answer;
   } catch (error) {
     // Nobody waits for it any more.
-    if (job && signal?.aborted) void cancel(job).catch(() => undefined);
+    if (signal?.aborted) void cancel(job).catch(() => undefined);
     throw error;
   }
-  return (await answer.json()) as Answer;
 }

@@ -148,7 +148,7 @@ function TrafficBridge({ steps }: { steps: Step[] }) {
 }
 
 const RESERVES = new Set(["failure", "rollout", "maintenance", "warm", "region"]);
-const UNSURE = new Set(["untested step times", "longer requests", "more demand"]);
+const UNSURE = new Set(["untested step times", "length uncertainty", "demand uncertainty"]);
 const TONES = [
   { name: "the load", tint: 0, tone: "plain" },
   { name: "what is not known well enough", tint: 1, tone: "evidence" },

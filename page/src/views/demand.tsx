@@ -165,7 +165,7 @@ function Lengths({ series }: { series: PoolSeries }) {
 
 const together = (ratio: number) => {
   const how = Math.abs(ratio) <= 0.2 ? "hardly go together" : ratio > 0 ? "tend to go together" : "tend to go apart";
-  return `Long prompts and long answers ${how} (rank correlation ${brief(ratio, 2)}).`;
+  return `Long prompts and long answers ${how} (rank correlation ${brief(Number(ratio.toFixed(2)))}).`;
 };
 
 /** The cached share by the size of the cache, beside the caches that the pool has. */
@@ -186,7 +186,7 @@ function Reuse({ series, of }: { series: PoolSeries; of: string }) {
   return (
     <Chart
       title="Prompt tokens found in the cache, by its size"
-      caption="Share of prompt tokens that a shared cache of this size would hold; dashed: the KV cache of one replica and of all together, which prefix-aware routing approaches."
+      caption={`Share of prompt tokens that a shared cache of this size would hold; dashed: the KV cache of ${replicas > 1 ? "one replica and of all together, which prefix-aware routing approaches" : "the replica"}.`}
     >
       <Lines
         x={x}
@@ -218,16 +218,20 @@ const total = (series: PoolSeries) =>
 
 function Fan({ of }: { of: PoolSeries["forecasts"][number] }) {
   const past = of.logged.length;
+  const ratio = of.scale_ratio ?? 1;
   const day = (at: number) => ((at - past) * of.step_s) / 86400;
   const x = Array.from({ length: past + of.middle.length }, (_, at) => day(at));
   const before = Array<null>(past).fill(null);
   const after = Array<null>(of.middle.length).fill(null);
   return (
-    <Chart title={`Requests a second, logged and forecast: ${of.name}`} caption="The forecast is its median, with the band between 10 and 90 %.">
+    <Chart
+      title={`Requests a second, logged and forecast: ${of.name}`}
+      caption={`The forecast is its median, with the band between 10 and 90 %.${ratio === 1 ? "" : ` The log is drawn ${brief(ratio)} times as high as it was, at the rate of the plan.`}`}
+    >
       <Lines
         x={x}
         series={[
-          { label: "logged", values: [...of.logged, ...after], tint: 7, width: 1 },
+          { label: "logged", values: [...of.logged.map((each) => each && each * ratio), ...after], tint: 7, width: 1 },
           { label: "forecast", values: [...before, ...of.middle], tint: 0 },
         ]}
         bands={[{ low: [...before, ...of.low], high: [...before, ...of.high], tint: 0 }]}

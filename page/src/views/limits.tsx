@@ -35,7 +35,7 @@ function PoolLimits({ name, shedFirst }: { name: string; shedFirst: string | nul
       {several && <h3>{name}</h3>}
       <Sentence>
         The gateway admits <Named name="limit.pool_rate_rps" pool={of} /> and queues{" "}
-        <Named name="limit.replica_queue_requests" pool={of} /> requests per replica
+        <Named name="limit.replica_queue_requests" pool={of} /> per replica
         {shedFirst && `, and sheds ${shedFirst} first`}
         {most !== undefined && (
           <>
@@ -135,7 +135,7 @@ function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
   if (!guarded || !bare) return <Nothing>This plan has no replayed burst. Plan again with this version to have one.</Nothing>;
   const back = (each: BurstReplay, name: string) =>
     each.back_after_s === null ? (
-      <>never comes back by itself</>
+      <>never comes back by itself, because clients ask again for late answers</>
     ) : each.back_after_s === 0 ? (
       <>is back at once</>
     ) : (
@@ -150,8 +150,7 @@ function Replays({ replays, of }: { replays: BurstReplay[]; of: string }) {
         A burst of {brief(ratio)} times the planned load for {seconds(guarded.until_s - guarded.from_s)}: with the limits and a
         retry budget <Named name="replay.budgeted_success_fraction" pool={of} /> of those who come in it are served in time, and
         the pool {back(guarded, "replay.budgeted_back_s")}; without limits{" "}
-        <Named name="replay.bare_success_fraction" pool={of} /> are, and it {back(bare, "replay.bare_back_s")}, because clients ask
-        again for late answers. Without limits it recovers from such a burst up to{" "}
+        <Named name="replay.bare_success_fraction" pool={of} /> are, and it {back(bare, "replay.bare_back_s")}. Without limits it recovers from such a burst up to{" "}
         <Named name="retry.recovers_bare_rps" pool={of} />, with limits and budget up to{" "}
         <Named name="retry.recovers_budgeted_rps" pool={of} />; <Fig of={plan.figure("demand.planning_rate", of)} /> are planned.
       </p>

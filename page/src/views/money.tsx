@@ -109,8 +109,10 @@ function Attributions() {
   const rules = plan.json.series?.rules ?? [];
   const names = Object.keys(rules[0]?.cents ?? {});
   if (!rules.length || !names.length) return <Nothing>Usage is unknown, so the bill is not attributed.</Nothing>;
-  const groups = rules.filter((each) => !["idle", "reserve"].includes(each.name)).map((each) => each.name);
-  const tint = (name: string) => (name === "idle" ? 7 : name === "reserve" ? 4 : groups.indexOf(name) % 4);
+  const groups = rules.filter((each) => !["idle", "reserve"].includes(each.name));
+  const tint = (name: string) => (name === "idle" ? 7 : name === "reserve" ? 4 : groups.findIndex((each) => each.name === name) % 4);
+  // One class has the same part by every rule: one bar says so.
+  const drawn = groups.length > 1 ? names : names.slice(0, 1);
   return (
     <>
       <p class="lead">
@@ -121,13 +123,13 @@ function Attributions() {
           </span>
         ))}
         {plan.summary.causes.length > 0 && ". "}
-        Other rules say otherwise. {cause(rules, names)} Idle time and reserves stay visible as rows of their own.
+        {cause(groups, names)} Idle time and reserves stay visible as rows of their own.
       </p>
       <Chart title="The same bill by attribution rule, USD a month" caption="Every rule that the usage allows; causation is Shapley over the fleet that each class makes necessary.">
         <Stacked
           label={`Attribution by rule: ${names.map((rule) => `${RULES[rule] ?? rule}: ${rules.map((each) => `${each.name} ${usd((each.cents[rule] ?? 0) / 100)} USD`).join(", ")}`).join("; ")}`}
-          bars={names.map((rule) => ({
-            label: RULES[rule] ?? spaced(rule),
+          bars={drawn.map((rule) => ({
+            label: groups.length > 1 ? (RULES[rule] ?? spaced(rule)) : "by every rule",
             parts: rules.map((each) => ({
               label: each.name,
               value: (each.cents[rule] ?? 0) / 100,
@@ -153,11 +155,12 @@ function Attributions() {
 }
 
 /** What the rule does to the group that it moves most. */
-function cause(rules: { name: string; cents: Record<string, number> }[], names: string[]): string {
-  const spread = rules.map((each) => {
+function cause(groups: { name: string; cents: Record<string, number> }[], names: string[]): string {
+  if (groups.length < 2) return `What is neither idle nor reserve is all of ${groups[0]?.name ?? "no class"}.`;
+  const spread = groups.map((each) => {
     const cents = names.map((rule) => each.cents[rule] ?? 0);
     return { name: each.name, low: Math.min(...cents) / 100, high: Math.max(...cents) / 100 };
   });
   const most = spread.reduce((best, each) => (each.high - each.low > best.high - best.low ? each : best));
-  return most.high - most.low < 0.02 * most.high ? "Here all rules agree." : `For ${most.name} it is from ${usd(most.low)} to ${usd(most.high)} USD.`;
+  return most.high - most.low < 0.02 * most.high ? "Here all rules agree." : `Other rules say otherwise: for ${most.name} it is from ${usd(most.low)} to ${usd(most.high)} USD.`;
 }

@@ -1,7 +1,7 @@
 import { Spans, type Span } from "../charts/spans";
-import type { RiskSeries } from "../document";
+import type { Quantity, RiskSeries } from "../document";
 import { Chance, Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, chance, part, percent, spaced, usd } from "../words";
+import { brief, chance, counted, part, percent, seconds, spaced, usd } from "../words";
 
 export function RiskView() {
   const { plan } = useTold();
@@ -11,16 +11,18 @@ export function RiskView() {
       {plan.pools.map((pool) => {
         const risk = plan.series(pool.name)?.risk ?? null;
         const of = several ? pool.name : "";
+        // Pools share the risk that was chosen for the service.
+        const chosen = plan.summary.risks.find((each) => each.pool === pool.name)?.chosen ?? plan.known("policy.shortfall");
         return (
           <div key={pool.name}>
             {several && <h3>{pool.name}</h3>}
             {plan.figure("risk.shortfall_fraction", of) ? (
               <Sentence>
                 With a chance of <Chance of={plan.figure("risk.shortfall_fraction", of)} /> the busiest hour needs more replicas than are
-                up, and <Named name="risk.shortfall_hours" pool={of} /> are short of capacity
+                up, and <Hours of={plan.figure("risk.shortfall_hours", of)} /> a month are short of capacity
                 {plan.figure("risk.chosen_replicas", of) && (
                   <>
-                    ; a chance of <Chance of={plan.known("policy.shortfall")} /> would take <Named name="risk.chosen_replicas" pool={of} />
+                    ; a chance of <Chance of={chosen} /> would take <Named name="risk.chosen_replicas" pool={of} />
                   </>
                 )}
                 .
@@ -28,7 +30,7 @@ export function RiskView() {
             ) : (
               <Sentence>The risk of this plan was not studied.</Sentence>
             )}
-            {risk ? <PoolRisk risk={risk} of={of} /> : <Nothing>The risk study was skipped. Plan without --quick.</Nothing>}
+            {risk ? <PoolRisk risk={risk} of={of} chosen={chosen} /> : <Nothing>The risk study was skipped. Plan without --quick.</Nothing>}
           </div>
         );
       })}
@@ -37,19 +39,28 @@ export function RiskView() {
   );
 }
 
-function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
+/** Hours of a month, where there are few of them as minutes. */
+const Hours = ({ of }: { of: Quantity | undefined }) => <Fig of={of} text={typeof of?.value === "number" ? seconds(of.value * 3600) : undefined} />;
+
+const from = (low: number, high: number) => (low === high ? brief(low) : `${brief(low)} to ${brief(high)}`);
+
+/** Beyond a thousand million a price says that nothing would be worth it. */
+const worthFrom = (value: number | null) => (value === null ? "–" : value < 1e9 ? `${usd(value)} USD` : "no price");
+
+function PoolRisk({ risk, of, chosen }: { risk: RiskSeries; of: string; chosen: Quantity | undefined }) {
   const { plan } = useTold();
-  const chosen = plan.number("policy.shortfall", "");
+  const target = Number(chosen?.value);
+  const machines = risk.machines.filter((each, at) => risk.machines.findIndex((one) => one.replicas === each.replicas) === at);
   const planned = plan.figure("risk.shortfall_fraction", of);
   const need = ["p10", "p50", "p90"].map((each) => plan.figure(`risk.replicas_${each}`, of));
   return (
     <>
       <Chart title="Chance of a shortfall in the busiest hour, by serving replicas" caption="In steps of one machine; lines show two standard errors.">
         <Spans
-          label={`Shortfall by replicas: ${risk.machines.map((each) => `${each.replicas} replicas ${percent(each.shortfall_fraction)}`).join(", ")}`}
+          label={`Shortfall by replicas: ${machines.map((each) => `${counted(each.replicas, "replica")} ${percent(each.shortfall_fraction)}`).join(", ")}`}
           format={percent}
-          rows={risk.machines.map<Span>((each) => ({
-            label: `${each.replicas} replicas${each.replicas === risk.replicas ? ", planned" : ""}`,
+          rows={machines.map<Span>((each) => ({
+            label: `${counted(each.replicas, "replica")}${each.replicas === risk.replicas ? ", planned" : ""}`,
             value: each.shortfall_fraction,
             low: Math.max(0, each.shortfall_fraction - 2 * each.error_fraction),
             high: each.shortfall_fraction + 2 * each.error_fraction,
@@ -57,7 +68,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             name: each.replicas === risk.replicas ? planned?.name : null,
             tint: each.replicas === risk.replicas ? 1 : 0,
           }))}
-          rules={chosen === undefined ? [] : [{ at: chosen, label: `target: ${percent(chosen)}` }]}
+          rules={Number.isNaN(target) ? [] : [{ at: target, label: `target: ${chance(target)}` }]}
         />
       </Chart>
       {need.every((each) => each !== undefined) && (
@@ -72,7 +83,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
                 value: Number(need[1]!.value),
                 low: Number(need[0]!.value),
                 high: Number(need[2]!.value),
-                shown: `${brief(Number(need[0]!.value))} to ${brief(Number(need[2]!.value))}`,
+                shown: from(Number(need[0]!.value), Number(need[2]!.value)),
                 name: need[1]!.name,
               },
             ]}
@@ -86,6 +97,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
         <Spans
           label={`Drivers: ${risk.drivers.map((each) => `${spaced(each.name)} ${percent(Math.max(0, each.first_fraction))}`).join(", ")}`}
           format={percent}
+          most={Math.max(...risk.drivers.map((each) => each.first_high_fraction)) > 1 ? 1 : undefined}
           rows={[...risk.drivers].sort((a, b) => b.first_fraction - a.first_fraction).map<Span>((each) => ({
             label: spaced(each.name),
             value: Math.max(0, each.first_fraction),
@@ -105,7 +117,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             { head: "measure", cell: (row) => row.measurement.what },
             { head: "replicas now", right: true, cell: (row) => brief(row.now_replicas) },
             { head: "expected after", right: true, cell: (row) => brief(row.expected_replicas) },
-            { head: "range", right: true, cell: (row) => `${row.low_replicas} to ${row.high_replicas}` },
+            { head: "range", right: true, cell: (row) => from(row.low_replicas, row.high_replicas) },
             { head: "saves a month", right: true, cell: (row) => <Fig of={plan.figure(`information.${row.measurement.name}_usd`, of) ?? plan.figure(`information.${row.measurement.name}_replicas`, of)} /> },
             { head: "costs", right: true, cell: (row) => (row.measurement.usd === null ? "no price" : `${brief(row.measurement.usd)} USD`) },
           ]}
@@ -129,7 +141,7 @@ function PoolRisk({ risk, of }: { risk: RiskSeries; of: string }) {
             { head: "replicas", cell: (row) => brief(row.replicas) },
             { head: "a month", right: true, cell: (row) => `${usd(row.usd)} USD` },
             { head: "hours short a month", right: true, cell: (row) => brief(row.hours_per_month, 2) },
-            { head: "worth it if a bad hour costs at least", right: true, cell: (row) => (row.worth_from_usd === null ? "–" : `${usd(row.worth_from_usd)} USD`) },
+            { head: "worth it if a bad hour costs at least", right: true, cell: (row) => worthFrom(row.worth_from_usd) },
           ]}
         />
       )}

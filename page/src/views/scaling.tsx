@@ -1,9 +1,35 @@
 import { Lines } from "../charts/lines";
 import { Stacked } from "../charts/stacked";
 import { Chart, Fig, Named, Nothing, Notes, Sentence, Table, useTold, View } from "../figure";
-import { brief, seconds, spaced } from "../words";
+import { brief, seconds } from "../words";
 
 const PHASES = ["node", "image", "container", "boot", "weights", "compile", "graphs", "warmup", "probe", "discovery"];
+
+const RULE: Record<string, string> = {
+  threshold_requests: "scales up above, per replica",
+  least_replicas: "fewest replicas",
+  most_replicas: "most replicas",
+  down_window_s: "waits before scaling down",
+  node_held_s: "keeps an empty node for",
+  floor_fraction: "schedule holds, of the expected need",
+  schedule: "schedule",
+};
+
+const DID: Record<string, string> = {
+  attained_fraction: "requests within the tightest SLO",
+  scale_up_violated_requests: "SLO violated while replicas started",
+  queue_requests: "longest queue",
+  decision_lag_s: "time until it asked for enough",
+  ready_s: "time to ready of its starts",
+  overshoot_fraction: "ready beyond the need",
+  undershoot_fraction: "ready below the need",
+  turns_per_hour: "reversals (thrash)",
+  warm_hours: "warm capacity held",
+  mean_replicas: "mean replicas",
+  saving_fraction: "saved against a fixed fleet",
+  paid_replicas: "replicas paid for, mean of the week",
+  idle_fraction: "idle part of them",
+};
 
 export function ScalingView() {
   const { plan } = useTold();
@@ -21,7 +47,6 @@ function PoolScaling({ name }: { name: string }) {
   const several = plan.pools.length > 1;
   const of = several ? name : "";
   const found = plan.series(name)?.scaling;
-  const figures = (plan.stage("scaling", of)?.figures ?? []).map((each) => plan.known(each)).filter((each) => each !== undefined);
   return (
     <>
       {several && <h3>{name}</h3>}
@@ -43,17 +68,31 @@ function PoolScaling({ name }: { name: string }) {
         <Nothing>This plan has no simulated hours of the rule. Plan again with this version to have them.</Nothing>
       )}
       <Ready of={of} />
-      <Table
-        caption="The rule, and what it did on the simulated day"
-        rows={figures}
-        columns={[
-          { head: "figure", cell: (row) => spaced(row.name.replace(/^.*scaling\./, "").replace(/_(s|fraction)$/, "")) },
-          { head: "value", right: true, cell: (row) => <Fig of={row} /> },
-          { head: "how it was found", wide: true, cell: (row) => row.formula ?? "" },
-        ]}
-      />
+      <Figures caption="The rule" of={of} names={RULE} />
+      <Figures caption="What the rule did on the simulated day" of={of} names={DID} />
       <Notes stage="scaling" pool={of} />
     </>
+  );
+}
+
+/** These figures of the stage by the names that people have for them, in this order. */
+function Figures({ caption, of, names }: { caption: string; of: string; names: Record<string, string> }) {
+  const { plan } = useTold();
+  const rows = Object.entries(names).flatMap(([name, label]) => {
+    const found = plan.figure(`scaling.${name}`, of);
+    return found ? [{ label, found }] : [];
+  });
+  if (!rows.length) return null;
+  return (
+    <Table
+      caption={caption}
+      rows={rows}
+      columns={[
+        { head: "figure", cell: (row) => row.label },
+        { head: "value", right: true, cell: (row) => <Fig of={row.found} /> },
+        { head: "how it was found", wide: true, cell: (row) => row.found.formula ?? "" },
+      ]}
+    />
   );
 }
 
@@ -102,7 +141,7 @@ function Ready({ of }: { of: string }) {
   const short = known.filter((each) => !long.includes(each));
   if (!phases.length) return <Nothing>This plan has no phases of a start.</Nothing>;
   return (
-    <Chart title="How long a cold start takes, by phase" caption="Each phase at p50 and at p90: phases are not all slow in the same start, so the p90 bars add up to more than a p90 start.">
+    <Chart title="How long a cold start takes, by phase" caption="Each phase at p50 and at p90: phases are not all slow in the same start, so the p90 bars add up to more than a p90 start, and those at p50 to less than a median one.">
       <Stacked
         label={`Phases of a cold start: ${phases.map((each) => `${each} ${seconds(plan.number(`ready.${each}_p50_s`, of) ?? 0)}`).join(", ")}`}
         bars={["p50", "p90"].map((which) => ({

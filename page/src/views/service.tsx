@@ -30,11 +30,11 @@ function PoolService({ name }: { name: string }) {
     <>
       {several && <h3>{name}</h3>}
       <Sentence>
-        Alone, a replica is run at <Named name="point.operating_rps" pool={of} />: the highest load that meets every SLO is{" "}
+        Alone, a replica is run at <Named name="point.operating_rps" pool={of} />: with nominal step times every SLO is met up to{" "}
         <Named name="point.highest_rps" pool={of} />
         {evidence !== undefined && evidence > 0 && (
           <>
-            , less <Named name="point.margin_evidence_fraction" pool={of} /> because its step times are uncertain
+            , less <Named name="point.margin_evidence_fraction" pool={of} /> because they are uncertain
           </>
         )}
         .{" "}
@@ -118,7 +118,7 @@ function LatencyChart({ metric, points, tests, of, unstable }: { metric: string;
           ...marks,
           ...(same ? limits.slice(0, 1) : limits).map((each) => ({
             at: each.at,
-            label: `SLO ${same ? "" : `${each.name} `}${seconds(each.at)}`,
+            label: `SLO ${same || drawn.length === 1 ? "" : `${each.name} `}${seconds(each.at)}`,
             tint: same ? undefined : each.tint,
             across: true,
           })),

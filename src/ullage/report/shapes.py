@@ -51,7 +51,7 @@ SHAPES = {
     "PartHistory": Shape(only=("name", "series")),
     "DemandSeries": Shape(only=("unit", "step_s")),
     "Forecast": Shape(
-        without=("history", "block_peaks", "block_steps"),
+        without=("history", "block_peaks", "block_steps", "scale_ratio"),
         also=("start_s", "steps", "mean", "fractions", "busiest_seen", "busiest_quantiles"),
     ),
     "Match": Shape(also=("holds",)),

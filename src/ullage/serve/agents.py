@@ -7,6 +7,7 @@ so that members that name files are left out, and a plan that names one is refus
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import mcp_types as types
@@ -21,6 +22,7 @@ from ullage.serve.requests import AGENT_VERBS, REQUESTS, request_document
 from ullage.serve.runner import Runner, ServedWork
 from ullage.serve.settings import ServeSettings
 from ullage.serve.tasks import PROBLEM
+from ullage.serve.uploads import too_large
 
 _SAYS = {
     "plan": "Plan a fleet: replicas, reserves, machines, limits and cost, each number with its evidence.",
@@ -58,15 +60,16 @@ async def _serve() -> None:
         runner = Runner(settings)
         try:
             await runner.start()
-            server = agent_server(runner, settings.limits.job_s)
+            server = agent_server(runner, settings)
             async with stdio_server() as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
             await runner.stop()
 
 
-def agent_server(runner: Runner, seconds: float) -> Server[Any]:
-    """The tools, asked of this runner."""
+def agent_server(runner: Runner, settings: ServeSettings) -> Server[Any]:
+    """The tools, asked of this runner: as many calls at once as there are cores, whatever an agent sends together."""
+    seats, limits = asyncio.Semaphore(settings.workers), settings.limits
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_tool(each) for each in AGENT_VERBS])
@@ -77,13 +80,16 @@ def agent_server(runner: Runner, seconds: float) -> Server[Any]:
         if verb not in AGENT_VERBS or unknown:
             said = f"{verb} is not a tool here." if verb not in AGENT_VERBS else f"{unknown[0]} is not taken over MCP."
             return _said(ServedProblem(name="not-understood", detail=said).body(), is_error=True)
+        if len(json.dumps(given)) > limits.body_bytes:
+            return _said(too_large(limits.body_bytes).problem.body(), is_error=True)
         try:
             request = request_document(REQUESTS[verb].model_validate(given))
         except ValidationError as error:
             first = error.errors()[0]
             detail = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
             return _said(ServedProblem(name="wrong-input", detail=detail).body(), is_error=True)
-        ending = await runner.run(ServedWork(verb=verb, request=request), seconds=seconds)
+        async with seats:
+            ending = await runner.run(ServedWork(verb=verb, request=request), seconds=limits.job_s)
         return _said(ending.body, is_error=ending.kind == PROBLEM)
 
     return Server("ullage", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,7 +79,8 @@ class Gate:
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun_s, status = time.perf_counter(), 0
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        given = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers = dict(given)
 
         async def sent(part: MutableMapping[str, Any]) -> None:
             nonlocal status
@@ -90,6 +91,7 @@ class Gate:
 
         body = _Body(receive, self._settings.limits, self._most_bytes(scope["path"]))
         try:
+            self._check_once(given)
             self._admit(scope, headers)
             body.check_length(headers)
             await self.routes(scope, body.receive, sent)
@@ -130,6 +132,13 @@ class Gate:
             detail = f"More than {settings.limits.requests_per_s:g} requests a second. Ask again in {wait_s} s."
             raise ProblemError("too-many", detail, retry_after_s=wait_s)
 
+    def _check_once(self, given: Sequence[tuple[str, str]]) -> None:
+        """Who asks stands there once: beside a proxy's own header a client's would be a second name to choose from."""
+        proxy = self._settings.proxy
+        for name in ("authorization", "host", *(() if proxy is None else (proxy.header,))):
+            if sum(1 for each, _ in given if each == name) > 1:
+                raise ProblemError("not-understood", f"There is more than one header {name}.")
+
     def _check_host(self, headers: Mapping[str, str]) -> None:
         """Only by its own names: a page elsewhere whose name was rebound to this address is turned away."""
         if self._settings.checks_hosts and _host(headers.get("host", "")) not in self._settings.known_hosts:
@@ -168,6 +177,7 @@ class _Body:
 
     def __init__(self, receive: Receive, limits: ServeLimits, most_bytes: int) -> None:
         self._receive, self._idle_s, self._most_bytes = receive, limits.idle_s, most_bytes
+        self._until_s = time.monotonic() + limits.upload_s
         self._bytes = 0
         self._has_ended = False
 
@@ -183,11 +193,14 @@ class _Body:
         if self._has_ended:
             # Only the end of the connection is still to come, and that may take as long as it likes.
             return await self._receive()
+        left_s = self._until_s - time.monotonic()
         try:
-            async with asyncio.timeout(self._idle_s):
+            async with asyncio.timeout(min(self._idle_s, left_s)):
                 part = await self._receive()
         except TimeoutError:
             raise ProblemError("too-slow", f"Nothing arrived for {self._idle_s:g} s.") from None
+        if left_s < 0.0:
+            raise ProblemError("too-slow", "It did not arrive in time, a byte now and then.")
         self._bytes += len(part.get("body", b""))
         if self._bytes > self._most_bytes:
             raise ProblemError("too-large", f"It is longer than {self._most_bytes} bytes.")

@@ -14,7 +14,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -81,6 +81,8 @@ class Job:
 
     def end(self, state: JobState, ending: Ending | None) -> None:
         self.state, self.ending, self.ended_s = state, ending, time.time()
+        # What was asked may be as large as a body; only the answer is kept.
+        self.work = ServedWork(verb=self.work.verb, request={})
         if state is JobState.DONE:
             self.fraction = 1.0
         self._tell()
@@ -132,11 +134,25 @@ class JobBoard:
         self._wake, self._wake_quick = asyncio.Semaphore(0), asyncio.Semaphore(0)
         self._by_id: OrderedDict[str, Job] = OrderedDict()
         self._by_key: dict[str, Job] = {}
+        self._held: Counter[str] = Counter()
         long = (self._waiting, self._waiting_live)
         self._workers = [
             asyncio.create_task(self._work((self._waiting_quick,), self._wake_quick)),
             *(asyncio.create_task(self._work(long, self._wake)) for _ in range(workers)),
         ]
+
+    async def wait(self, job: Job, name: str, seconds: float) -> None:
+        """Until the job has ended, or so long. Each principal holds so many connections open and no more."""
+        if job.has_ended or not seconds:
+            return
+        if self._held[name] >= self._limits.waits:
+            detail = f"{self._held[name]} of your requests wait for jobs. Ask with wait=0, or watch a job's events."
+            raise ProblemError("too-many", detail, retry_after_s=5)
+        self._held[name] += 1
+        try:
+            await job.wait(seconds)
+        finally:
+            self._held -= Counter([name])
 
     async def stop(self) -> None:
         for each in (*self._workers, *(job.task for job in self._by_id.values() if job.task is not None)):
@@ -179,6 +195,10 @@ class JobBoard:
         if job is None or not job.is_of(name):
             raise ProblemError("not-found", "There is no such job of yours.")
         return job
+
+    def known(self, job_id: str) -> Job | None:
+        """The job of this id, whoever asks, as long as it is kept."""
+        return self._by_id.get(job_id)
 
     def jobs_of(self, name: str) -> list[Job]:
         """The newest first."""

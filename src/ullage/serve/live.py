@@ -22,7 +22,9 @@ class LiveDesk:
         self._seats = asyncio.Semaphore(seats)
         self._under_way: dict[str, asyncio.Task[Ending]] = {}
         self._kept: OrderedDict[str, Ending] = OrderedDict()
-        self._moves: OrderedDict[tuple[str, str], Job] = OrderedDict()
+        self._kept_bytes = 0
+        # By id alone: a job that the board forgets must not live on here with its answer.
+        self._moves: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     async def stop(self) -> None:
         for each in self._under_way.values():
@@ -48,8 +50,8 @@ class LiveDesk:
         name = owner if session is None else f"{owner}\n{session}"
         job, _ = self._board.submit(work, name, is_live=True)
         if session is not None:
-            before = self._moves.pop((owner, session), None)
-            self._moves[(owner, session)] = job
+            before = self._board.known(self._moves.pop((owner, session), ""))
+            self._moves[(owner, session)] = job.id
             if before is not None and before is not job and not before.has_ended:
                 self._board.let_go(before, owner, session=session)
             while len(self._moves) > _KEPT:
@@ -60,7 +62,13 @@ class LiveDesk:
         async with self._seats:
             found = await self._runner.run(work, seconds=self._limits.evaluation_s)
         if found.kind != PROBLEM or found.status == 409:
-            self._kept[key] = found
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._keep(key, found)
         return found
+
+    def _keep(self, key: str, found: Ending) -> None:
+        """The latest answers, as long as they are neither too many nor too large."""
+        self._kept[key] = found
+        self._kept_bytes += len(found.body)
+        while len(self._kept) > _KEPT or self._kept_bytes > self._limits.results_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= len(oldest.body)

@@ -121,7 +121,7 @@ def _verb_route(verb: str, kind: type[VerbRequest], parts: Callable[[], Parts]) 
         note(request, verb=verb, job=job.id, key=job.key[:16])
         if is_shared:
             found.metrics.shared.inc()
-        await job.wait(wait)
+        await found.board.wait(job, who.name, wait)
         if not job.has_ended:
             return JSONResponse(job.document(), status_code=202, headers={"location": f"/v1/jobs/{job.id}"})
         return _sent(_ending(job))
@@ -221,8 +221,9 @@ def _add_jobs(app: FastAPI, parts: Callable[[], Parts]) -> None:
                    202: _job_response("It has not ended.")},
     )  # fmt: skip
     async def get_result(request: Request, job_id: _JobId, wait: _Wait = 0) -> Response:
-        job = parts().board.find(job_id, principal_of(request).name)
-        await job.wait(wait)
+        board, name = parts().board, principal_of(request).name
+        job = board.find(job_id, name)
+        await board.wait(job, name, wait)
         return _sent(_ending(job)) if job.has_ended else JSONResponse(job.document(), status_code=202)
 
     @app.get(

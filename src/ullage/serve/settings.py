@@ -38,9 +38,12 @@ class ServeLimits:
     # Two seats answer ten a second; who would wait a second for a seat is asked to come again.
     waiting_evaluations: int = 8
     streams: int = 16
+    # Requests of one principal that wait for a job's end at once; each holds a connection.
+    waits: int = 64
     connections: int = 512
     # No header, and no next part of a body, for so long: the client is slow or gone.
     idle_s: float = 10.0
+    # Any body, a byte now and then included.
     upload_s: float = 300.0
     job_s: float = 900.0
     evaluation_s: float = 20.0

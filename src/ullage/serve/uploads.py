@@ -137,16 +137,20 @@ class Uploads:
     def __init__(self, folder: Path, limits: ServeLimits, runner: Runner) -> None:
         self._folder, self._limits, self._runner = folder, limits, runner
         self._owned: dict[str, dict[str, StoredUpload]] = {}
+        # What has arrived so far of uploads under way, by principal: many at once are no way around their room.
+        self._arriving: dict[str, list[Measure]] = {}
 
     async def store(self, parts: AsyncIterator[bytes], *, title: str, owner: str) -> StoredUpload:
         """Write a file as it arrives; what is refused leaves nothing behind."""
         self._check_room(owner)
         found = Measure(self._limits)
+        self._arriving.setdefault(owner, []).append(found)
         try:
             with arriving(self._folder) as (place, file):
                 async with asyncio.timeout(self._limits.upload_s):
                     async for part in parts:
                         await asyncio.to_thread(_take, found, file, part)
+                        self._check_bytes(owner)
                 found.finish()
                 file.flush()
                 name = f"u{found.digest}{_ending(title)}"
@@ -155,6 +159,10 @@ class Uploads:
                 await self._check_parquet(name)
         except TimeoutError:
             raise ProblemError("too-slow", f"The upload took longer than {self._limits.upload_s:g} s.") from None
+        finally:
+            self._arriving[owner].remove(found)
+            if not self._arriving[owner]:
+                del self._arriving[owner]
         upload = StoredUpload(
             name=name,
             title=visible(title)[:_MOST_NAME],
@@ -199,10 +207,18 @@ class Uploads:
             raise ProblemError("too-large", detail)
 
     def _check_room(self, owner: str) -> None:
-        own = self.of(owner)
-        if len(own) >= self._limits.uploads or sum(each.size_bytes for each in own) >= self._limits.uploads_bytes:
-            raise ProblemError("too-many", "You have as many uploads as there is room for. Delete some.",
-                               retry_after_s=60)  # fmt: skip
+        if len(self.of(owner)) + len(self._arriving.get(owner, ())) >= self._limits.uploads:
+            raise _no_room()
+        self._check_bytes(owner)
+
+    def _check_bytes(self, owner: str) -> None:
+        sizes = (each.size_bytes for each in (*self.of(owner), *self._arriving.get(owner, ())))
+        if sum(sizes) > self._limits.uploads_bytes:
+            raise _no_room()
+
+
+def _no_room() -> ProblemError:
+    return ProblemError("too-many", "You have as many uploads as there is room for. Delete some.", retry_after_s=60)
 
 
 def too_large(most_bytes: int) -> ProblemError:

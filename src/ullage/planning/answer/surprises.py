@@ -172,9 +172,9 @@ def _node_size(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
     other = max(others, key=lambda each: abs(each.devices - chosen.devices))
     yield Surprise(
         name="node size",
-        sentence=f"{_of(plan, pool)}no machine type is stated (pool.instance): planned on {chosen.shape.name} with "
-        f"{chosen.shape.devices}, {chosen.devices} devices; on {other.shape.name} with {other.shape.devices} the same "
-        f"replicas need {other.devices}",
+        sentence=f"{_of(plan, pool)}no machine type is stated (pool.instance): planned on "
+        f"{chosen.nodes} {chosen.shape.name} ({chosen.devices} devices); on {other.shape.name} with "
+        f"{other.shape.devices} each the same replicas need {other.devices} devices",
         moves=_moves(
             plan,
             pool,

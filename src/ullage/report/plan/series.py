@@ -53,7 +53,10 @@ class ClassWeek:
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastFan:
-    """The end of what was logged of a class, null where nothing was, and its forecast at 10, 50 and 90 %."""
+    """The end of what was logged of a class, null where nothing was, and its forecast at 10, 50 and 90 %.
+
+    The forecast is of `scale_ratio` times the log: of the rate that the plan states.
+    """
 
     name: str
     unit: str
@@ -62,6 +65,7 @@ class ForecastFan:
     low: tuple[float, ...]
     middle: tuple[float, ...]
     high: tuple[float, ...]
+    scale_ratio: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +198,7 @@ def _pool(plan: Plan, pool: PoolPlan, study: Study | None) -> PoolSeries:
         name=pool.spec.name,
         week=tuple(ClassWeek(name=each.name, hours_rps=_hours(week, each.name)) for each in week.classes),
         forecasts=tuple(
-            _fan(each.name, found.forecast)
+            forecast_fan(each.name, found.forecast)
             for each in pool.demand.classes
             if (found := plan.spec.measured.get(each.name)) is not None and found.forecast is not None
         ),
@@ -265,7 +269,7 @@ def _tests(pool: PoolPlan) -> tuple[MeasuredPoint, ...]:
     )
 
 
-def _fan(name: str, forecast: Forecast) -> ForecastFan:
+def forecast_fan(name: str, forecast: Forecast) -> ForecastFan:
     logged = forecast.history.values[-_HISTORY_STEPS:]
     low, middle, high = (tuple(float(one) for one in forecast.at(each)) for each in _FAN_FRACTIONS)
     return ForecastFan(
@@ -276,6 +280,7 @@ def _fan(name: str, forecast: Forecast) -> ForecastFan:
         low=low,
         middle=middle,
         high=high,
+        scale_ratio=forecast.scale_ratio,
     )
 
 

@@ -59,7 +59,8 @@ class Forecast:
 
     `block_peaks` holds the highest step of each block of `block_steps` steps (a column) in each of many drawn futures
     (a row): the planning percentile is read off their highest, because the busiest hour of a month is higher than any
-    single hour is likely to be. `expected_ratio` is what stated events and measured growth raise the busiest step by.
+    single hour is likely to be. `expected_ratio` is what stated events and measured growth raise the busiest step by,
+    `scale_ratio` how many times the demand that was seen this is the forecast of.
     """
 
     history: DemandSeries
@@ -75,6 +76,7 @@ class Forecast:
     expected_ratio: float
     broken: Break | None
     anomalies: tuple[Anomaly, ...]
+    scale_ratio: float = 1.0
 
     @property
     def start_s(self) -> float:
@@ -136,6 +138,7 @@ class Forecast:
             naive_quantiles=self.naive_quantiles * ratio,
             block_peaks=self.block_peaks * ratio,
             expected_ratio=self.expected_ratio * ratio,
+            scale_ratio=self.scale_ratio * ratio,
         )
 
 
