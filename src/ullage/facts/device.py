@@ -84,8 +84,6 @@ class Device:
     marketing_memory: Assumption
     memory_bandwidth: Assumption
     dense_rates: Mapping[str, Assumption]
-    achieved_rates: Mapping[str, Assumption]
-    memory_bandwidth_achieved: Assumption | None
     link_bandwidth: Assumption | None
     link_devices: Assumption | None
     pcie_bandwidth: Assumption | None
@@ -135,8 +133,6 @@ def device_of(sheet: Sheet) -> Device:
         marketing_memory=values["marketing_memory"],
         memory_bandwidth=values["memory_bandwidth"],
         dense_rates={each: values[f"{each}_dense"] for each in PRECISIONS if f"{each}_dense" in values},
-        achieved_rates={each: values[f"{each}_achieved"] for each in PRECISIONS if f"{each}_achieved" in values},
-        memory_bandwidth_achieved=values.get("memory_bandwidth_achieved"),
         link_bandwidth=values.get("link_bandwidth"),
         link_devices=values.get("link_devices"),
         pcie_bandwidth=values.get("pcie_bandwidth"),

@@ -94,11 +94,10 @@ ENGINES = SheetKind(
 
 @dataclass(frozen=True, kw_only=True)
 class EngineDefaults:
-    """The defaults of one engine version on one device. `matched` says which rows' versions were used."""
+    """The defaults of one engine version on one device."""
 
     engine: str
     version: str
-    matched: Mapping[str, str]
     fallback: str
     values: Mapping[str, Assumption]
 
@@ -142,7 +141,6 @@ def engine_defaults(
     return EngineDefaults(
         engine=sheet.name,
         version=asked,
-        matched={key: row.texts["versions"] for key, row in found.items()},
         fallback=fallback,
         values=_with_fraction(values, sheet.name, device_memory_bytes, devices),
     )

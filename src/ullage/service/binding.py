@@ -82,11 +82,6 @@ class Constraint:
     freed: Interval | None = None
 
     @property
-    def distance_value(self) -> float:
-        """What is left, in the constraint's unit."""
-        return self.limit_value - self.value
-
-    @property
     def distance_fraction(self) -> float:
         """What is left, as a share of the limit."""
         return 1.0 - self.value / self.limit_value if self.limit_value > 0.0 else 0.0

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -152,10 +151,6 @@ class SplitServed:
     prefill: Outcome
     decode: Outcome
     rounds: int = 1
-
-    @cached_property
-    def served_fraction(self) -> float:
-        return float(np.isfinite(self.end_s).mean())
 
     @property
     def duration_s(self) -> float:

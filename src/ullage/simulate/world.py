@@ -147,11 +147,6 @@ class KernelRun:
         return self.world.controls[: int(self.clock.controls)]
 
 
-def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun:
-    """Runs a problem to its end or its horizon."""
-    return KernelRun(problem).finish(callback)
-
-
 def _make_world(problem: Problem) -> World:
     """Makes and fills the arrays; a feature that is not used takes no room."""
     arena = _Arena()

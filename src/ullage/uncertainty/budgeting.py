@@ -27,7 +27,6 @@ from ullage.workload.demand.ageing import WANDER
 from ullage.workload.demand.demand import MeasuredClass
 
 FUTURES = 128
-QUARTER, YEAR = 3, 12
 _DAY_S = 86_400.0
 
 

@@ -77,11 +77,6 @@ class Uncertainties:
             surface_deviation_fraction=self.surface_deviation_fraction if "simulation" in names else 0.0,
         )
 
-    def with_spread(self, name: str, spread: RatioSpread) -> Uncertainties:
-        return replace(
-            self, inputs=tuple(replace(each, spread=spread) if each.name == name else each for each in self.inputs)
-        )
-
     def input(self, name: str) -> Uncertain | None:
         return next((each for each in self.inputs if each.name == name), None)
 

@@ -55,7 +55,6 @@ class ReadRule:
 
     rule: ScalingRule
     target: str
-    target_kind: str
     unread: tuple[str, ...] = ()
 
 
@@ -110,7 +109,6 @@ def _hpa(found: Object, served: Mapping[str, str]) -> ReadRule:
     return ReadRule(
         rule=ScalingRule(name=f"HPA {found.name}", spec=spec, queries=queries, where=where),
         target=str(found.at("spec", "scaleTargetRef", "name") or ""),
-        target_kind=str(found.at("spec", "scaleTargetRef", "kind") or "Deployment"),
         unread=tuple(unread),
     )
 
@@ -251,8 +249,7 @@ def _variants(objects: Sequence[Object], found: Sequence[ReadRule], saturation: 
             )
         made = variant_spec(saturation, follower(least=1, most=_NO_MOST), str(each.at("spec", "modelID") or ""))
         rule = ScalingRule(name=f"llm-d {each.name}", spec=made, where=each.where)
-        kind = str(each.at("spec", "scaleTargetRef", "kind") or "Deployment")
-        rules.append(ReadRule(rule=rule, target=target_name, target_kind=kind))
+        rules.append(ReadRule(rule=rule, target=target_name))
     return rules
 
 
@@ -263,7 +260,7 @@ def _dynamo(found: Object) -> list[ReadRule]:
     spec, instead = dynamo_spec(given, found.where)
     name = f"Dynamo {found.name}" + (f" ({instead})" if instead else "")
     rule = ScalingRule(name=name, spec=spec, where=found.where)
-    return [ReadRule(rule=rule, target=found.name, target_kind=found.kind)]
+    return [ReadRule(rule=rule, target=found.name)]
 
 
 # ---- KEDA --------------------------------------------------------------------------------------------------
@@ -320,7 +317,6 @@ def _keda(found: Object) -> ReadRule:
             name=f"ScaledObject {found.name}", spec=rule, queries=queries, schedule=highest_hours(clocks), where=where
         ),
         target=str(walked(spec, "scaleTargetRef", "name") or ""),
-        target_kind=str(walked(spec, "scaleTargetRef", "kind") or "Deployment"),
         unread=tuple(unread),
     )
 
@@ -428,7 +424,6 @@ def _knative(found: Object, notes: Mapping[str, str], *, concurrency: Any = None
     return ReadRule(
         rule=ScalingRule(name=f"Knative {found.name}", spec=spec, where=where),
         target=found.name,
-        target_kind=found.kind,
     )
 
 
@@ -455,7 +450,7 @@ def _kserve(found: Object) -> ReadRule:
             rule=ScalingRule(
                 name=f"KServe {found.name}", spec=rule, queries={"external": known or _unknown()}, where=where
             ),
-            target=found.name, target_kind=found.kind, unread=() if known else (query,),
+            target=found.name, unread=() if known else (query,),
         )  # fmt: skip
     if metric in ("cpu", "") and notes.get(f"{_KSERVE}deploymentMode") in ("RawDeployment", "Standard"):
         percent = max(1, whole(aim, field=f"{where}.spec.predictor.scaleTarget", default=80))
@@ -467,7 +462,7 @@ def _kserve(found: Object) -> ReadRule:
         busy = MetricQuery(signals=(Signal.BUSY,), aggregate=Aggregate.MEAN, window_s=60.0)
         return ReadRule(
             rule=ScalingRule(name=f"KServe {found.name}", spec=hpa, queries={"cpu": busy}, where=where),
-            target=found.name, target_kind=found.kind,
+            target=found.name,
         )  # fmt: skip
     given = {**notes, f"{_PREFIX}min-scale": str(least), f"{_PREFIX}max-scale": str(most if most > least else 0)}
     if aim is not None:
