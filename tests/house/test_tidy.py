@@ -132,6 +132,17 @@ def test_a_room_that_has_grown_too_large_is_named(files: int, anomaly: list[str]
     assert anomalies(tmp_path) == anomaly
 
 
+def test_a_package_lists_the_modules_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "__init__.py").write_text('"""Memory.\n\nkv.py    the cache\ngone.py  moved\n"""\n')
+    for name in ("kv.py", "budget.py"):
+        (tmp_path / "memory" / name).write_text("")
+    assert anomalies(tmp_path) == [
+        "memory/__init__.py: lists gone.py, which is not there",
+        "memory/__init__.py: does not list budget.py",
+    ]
+
+
 def test_no_retired_word_is_left() -> None:
     assert retired_word_anomalies() == []
 
