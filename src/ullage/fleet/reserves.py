@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ullage.errors import InputError, Rejection, unknown_name
+from ullage.errors import InputError, Rejection, check_name
 from ullage.evidence import Assumption, Evidence, Figure, number
 from ullage.fleet.canary import canary_figures, variation
 from ullage.fleet.choices import choice
@@ -50,12 +50,10 @@ class ReservePolicy:
 
     def __post_init__(self) -> None:
         for given, known in ((self.counted, ("sum", "overlap")), (self.batch, ("fills", "never"))):
-            if given.value not in known:
-                raise unknown_name(field=given.name, name=str(given.value), known=known)
+            check_name(str(given.value), known, field=given.name)
         named = [name for group in self.groups for name in group]
         for name in named:
-            if name not in NAMES:
-                raise unknown_name(field=self.overlap.name, name=name, known=NAMES)
+            check_name(name, NAMES, field=self.overlap.name)
             if named.count(name) > 1:
                 raise InputError(
                     field=self.overlap.name,

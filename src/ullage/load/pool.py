@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, Rejection, unknown_name
+from ullage.errors import InputError, Rejection, check_name
 from ullage.load.changes import NO_CHANGES, Changes
 from ullage.load.plan import PlanSource, load_plan
 from ullage.load.typed import parse_host_cache, parse_share, parse_speculation, with_definitions, with_slos
@@ -276,8 +276,7 @@ def parse_policy(given: str | None) -> dict[str, Any]:
     if given is None:
         return {}
     name, apart, text = given.partition(":")
-    if name not in CAPACITY_POLICIES:
-        raise unknown_name(field="--capacity-policy", name=name, known=CAPACITY_POLICIES)
+    check_name(name, CAPACITY_POLICIES, field="--capacity-policy")
     if not apart:
         return {"capacity_policy": name}
     try:

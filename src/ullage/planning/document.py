@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ullage.errors import NotGiven, unknown_name
+from ullage.errors import NotGiven, check_name
 from ullage.evidence import Assumption, Figure, assumptions_of, by_name
 from ullage.planning.answer.verdict import Verdict, verdict
 from ullage.planning.spec import PlanSpec
@@ -119,6 +119,5 @@ class Plan:
         if name not in known:
             stacked = [each.stacked.usd for each in fleet_parts(self) if each.stacked is not None]
             known.update({each.name: each for each in stacked if each is not None})
-        if name not in known:
-            raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")
+        check_name(name, known, field="--explain", fix="ullage plan --json lists every name.")
         return known[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.evidence import Figure
 from ullage.prices.book import ANYWHERE, TOKENS, MissingPrice, PriceBook, TokenPrice, is_own_price
 from ullage.prices.effective import usd
@@ -34,8 +34,7 @@ def token_price(book: PriceBook, wanted: TokenWanted) -> Figure | MissingPrice:
 
 def rate_price(book: PriceBook, wanted: RateWanted) -> Figure | MissingPrice:
     """One unit of an item; the provider's own price stands before one that names no provider."""
-    if wanted.item not in ITEMS:
-        raise unknown_name(field="item", name=wanted.item, known=ITEMS)
+    check_name(wanted.item, ITEMS, field="item")
     rows = [
         row
         for row in book.rates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name, unknown_name
 from ullage.evidence import Assumption, Figure
 from ullage.prices.book import ANYWHERE, PriceBook, Tier, TokenKind
 from ullage.prices.purchase import Purchase
@@ -72,8 +72,7 @@ def check_names(book: PriceBook, *, providers: Sequence[str] = (), regions: Sequ
     """An InputError for a provider or region that no price of the book is of, with the nearest that are."""
     known = book.providers
     for name in providers:
-        if name not in known:
-            raise unknown_name(field="prices.provider", name=name, known=known, fix=f"Or give its prices: {HOWTO}")
+        check_name(name, known, field="prices.provider", fix=f"Or give its prices: {HOWTO}")
     if not regions:
         return
     places = {place for each in providers or known for place in book.regions(each)}

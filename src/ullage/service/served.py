@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.errors import InternalError, unknown_name
+from ullage.errors import InternalError, check_name, unknown_name
 from ullage.memory.settings import OFF, PREFIX_CACHES, PREFIX_ROUTERS, SIMULATED
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
@@ -55,8 +55,7 @@ class ServedPool:
     between_turns: str | None = None
 
     def __post_init__(self) -> None:
-        if self.routing not in ROUTINGS:
-            raise unknown_name(field="--routing", name=self.routing, known=ROUTINGS)
+        check_name(self.routing, ROUTINGS, field="--routing")
         if self.prefix_cache is not None and self.prefix_cache not in PREFIX_CACHES:
             raise unknown_name(field="--prefix-cache", name=self.prefix_cache, known=PREFIX_CACHES)
         if self.between_turns is not None and self.between_turns not in BETWEEN_TURNS:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 
 ROUTINGS = (
     "round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv", "sticky", "prefix_aware",
@@ -141,8 +141,7 @@ class Fleet:
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
-        if self.routing not in ROUTINGS:
-            raise unknown_name(field="fleet.routing", name=self.routing, known=ROUTINGS)
+        check_name(self.routing, ROUTINGS, field="fleet.routing")
         if min(self.counts) < 0 or not 1 <= self.total_replicas <= 30_000:
             raise InputError(
                 field="fleet.replicas", value=self.replicas, problem="must be 1 to 30000 in total", fix="Give a number."

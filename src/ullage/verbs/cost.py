@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, Rejection, unknown_name
+from ullage.errors import InputError, Rejection, check_name
 from ullage.execute.run import Progress, RunContext, running, silent
 from ullage.load.changes import SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer
@@ -223,8 +223,7 @@ MOST_MONTHS = 36
 
 def follows_of(fleet: str) -> bool:
     """Whether a fleet of this name follows the hours."""
-    if fleet not in FLEETS:
-        raise unknown_name(field="--fleet", name=fleet, known=FLEETS)
+    check_name(fleet, FLEETS, field="--fleet")
     return fleet == "following"
 
 
@@ -293,10 +292,8 @@ def _choice(
     from ullage.cost.attribution.dimensions import dimensions_of
 
     known_basis, known_idle = {each.value: each for each in Basis}, {each.value: each for each in Idle}
-    if basis not in known_basis:
-        raise unknown_name(field="--basis", name=basis, known=known_basis)
-    if idle not in known_idle:
-        raise unknown_name(field="--idle", name=idle, known=known_idle)
+    check_name(basis, known_basis, field="--basis")
+    check_name(idle, known_idle, field="--idle")
     return AttributionChoice(
         by=",".join(dimensions_of(by)),
         rule=rule.replace("-", "_") or "gpu_time",

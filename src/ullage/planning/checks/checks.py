@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.planning.checks.cost import (
     partial_cost,
     split_by_requests,
@@ -70,8 +70,7 @@ def check_plan(
 ) -> Checks:
     """Make the named checks, all where none is named, on every pool of the plan."""
     for name in names:
-        if name not in CHECKS:
-            raise unknown_name(field="check", name=name, known=CHECKS)
+        check_name(name, CHECKS, field="check")
     subjects = [CheckSubject(plan=plan, pool=pool) for pool in plan.pools]
     jobs = [
         (check, subject)

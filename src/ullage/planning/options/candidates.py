@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from ullage.cost.quotes import PriceChoice
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.facts.device import Device
 from ullage.facts.engine import POLICIES_OF
 from ullage.facts.model import Model
@@ -112,8 +112,7 @@ def _devices(
     """The devices that are named; else those that can be bought as the plan buys, or the usual ones without prices."""
     known = {each.name: each for each in (pool.device, *pool.alternatives)}
     for name in settings.devices:
-        if name not in known:
-            raise unknown_name(field="options.devices", name=name, known=known)
+        check_name(name, known, field="options.devices")
     if settings.devices:
         return tuple(known[name] for name in settings.devices)
     if book is None:

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.simulate.engine import Engine
 from ullage.simulate.load import GOES_ON_FRACTION, PS_PER_S, LoadClass, OpenLoop, Prefixes, Requests, Turns
 from ullage.workload.classes import Metric, RequestClass
@@ -102,8 +102,7 @@ class MixLoad:
     def __post_init__(self) -> None:
         names = [each.name for each in self.model.classes]
         for each in self.classes:
-            if each.name not in names:
-                raise unknown_name(field="class", name=each.name, known=names)
+            check_name(each.name, names, field="class")
         if len(self.classes) != len(names):
             raise InputError(
                 field="classes",

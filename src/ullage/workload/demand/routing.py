@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Figure
 from ullage.workload.demand.demand import ClassTraffic, Demand, together_formula, total_rps
 from ullage.workload.forecast.forecast import peak_minute_rps
@@ -151,11 +151,9 @@ class Routing:
     def check(self, classes: Sequence[str], pools: Sequence[str]) -> None:
         """Every name that a route mentions is a class or a pool of the plan."""
         for route in self.routes:
-            if route.request_class not in classes:
-                raise unknown_name(field="routing.class", name=route.request_class, known=classes)
+            check_name(route.request_class, classes, field="routing.class")
             for step in route.steps:
-                if step.pool not in pools:
-                    raise unknown_name(field=f"routing.{route.request_class}", name=step.pool, known=pools)
+                check_name(step.pool, pools, field=f"routing.{route.request_class}")
 
 
 @dataclass(frozen=True, kw_only=True)
