@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from ullage.files.plan_file import PoolSection
 from ullage.files.sections.policy import PolicySection
+from ullage.files.sections.pool import PoolSection
 from ullage.files.sections.section import Section, key_of, written
 from ullage.foreign import visible, yaml_scalar
 

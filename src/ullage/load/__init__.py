@@ -9,6 +9,7 @@ traffic.py       request logs, saved profiles, synthetic models
 mixes.py         the traffic of each pool of a plan, at any rate
 scored_bands.py  how earlier forecasts of a service scored, as bands of its next plan
 pool.py          the replica that curve, size and simulate work on
+pool_cache.py    host memory and the time between turns, as caches of a pool
 pool_money.py    the cost of one replica of a plan's pool, without planning
 dates.py         dates in the future refused, events outside the horizon named
 located.py       a fault of a stage, with file, line and key

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ullage.evidence import Assumption
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
-    from ullage.files.plan_file import PlanFile, PoolSection
+    from ullage.files.plan_file import PlanFile
+    from ullage.files.sections.pool import PoolSection
     from ullage.files.strict_yaml import Document
     from ullage.load.plan_spec import Loaded, LoadedPool
     from ullage.planning.spec import PlanSpec, PoolSpec
@@ -58,7 +59,7 @@ def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document
 
 def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
     from ullage.memory.budget import memory_budget
     from ullage.planning.planned_for import even_odds, pool_memory
     from ullage.service.stage import scheduler_limits
@@ -139,7 +140,7 @@ def _load(read: PlanFile, document: Document, folder: Path, as_of: datetime.date
 
 def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
     """The specification, with what a short name was taken for as an assumption of its pool: h100 is h100-sxm."""
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
     from ullage.load.names import load_catalogue, short_reading
 
     facts = None if read.facts is None else folder / read.facts
