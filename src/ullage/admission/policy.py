@@ -177,7 +177,7 @@ class AdmissionPolicy:
 
     @property
     def warm(self) -> Assumption:
-        """What says how many replicas are kept warm: a number that was stated, or a share of the pool."""
+        """The input that sets the warm replicas: a stated number, or a share of the pool."""
         return self.warm_replicas or self.warm_share
 
     def warm_count(self, replicas: int) -> int:

@@ -2,7 +2,7 @@
 
 Three traps are kept out by the meaning of the fields. Rates are dense: a data sheet's sparse rate is twice
 that. A link is counted in one direction: NVLink is advertised as the sum of both. Memory is what the driver
-hands out, which is below the number on the box; where nobody has published it, the range says so.
+hands out, which is below the number on the box; where it is not published, the range is wider.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Instance:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One accelerator. Each fact is an assumption with source and range; None where nobody has stated it."""
+    """One accelerator. Each fact is an assumption with source and range; None where it is not published."""
 
     name: str
     title: str

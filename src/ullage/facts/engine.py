@@ -1,4 +1,4 @@
-"""Serving engines: what each version does when nobody tells it otherwise.
+"""Serving engines: the defaults of each version.
 
 A default is a list of rows; each row says for which versions it holds, and where the engine decides by
 hardware, from (and below) which device memory, from how many devices and for which devices not:
@@ -170,7 +170,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _tag(version: str) -> str:
-    """What stands behind the colon of an image's name; a version as it is."""
+    """The tag of an image's name; a version as it is."""
     return version.strip().rpartition(":")[2]
 
 
@@ -259,7 +259,7 @@ def _asked_version(sheet: Sheet, version: str | None) -> str:
 
 
 def _known_version(sheet: Sheet, version: str, *, nearest: bool) -> tuple[str, str]:
-    """The version whose rows are used, and why where it is not the one asked for."""
+    """The version whose rows are used, and why where it is not the requested one."""
     known = sheet.texts["versions"]
     if in_range(version, known):
         return version, ""

@@ -19,7 +19,7 @@
     devices = 8
 
 Sources that disagree are kept as a range: `low` and `high`, with `disputed_by` naming the other source.
-Reading is strict: an unknown key, a value without source, a source nobody uses are errors.
+Reading is strict: an unknown key, a value without source and an unused source are errors.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class FactRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """What one fact file says. `name` is the file's name without `.toml`."""
+    """One fact file. `name` is the file's name without `.toml`."""
 
     name: str
     texts: Mapping[str, str]

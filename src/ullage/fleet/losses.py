@@ -185,7 +185,7 @@ def _fleet(
     )
 
 
-# So few requests in a loss tell a p95 from a p90. A service that is asked less often than that is watched for longer.
+# So few requests in a loss tell a p95 from a p90. A service with less traffic is simulated for longer.
 _LEAST_REQUESTS = 600
 # Nobody is watched for longer than about a day; rarer traffic is made brisker.
 _MOST_LONGER = 48.0

@@ -79,7 +79,7 @@ class ReservePolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class ReserveSettings:
-    """All that a user may say about reserves."""
+    """The settings of reserves."""
 
     reliability: Reliability = field(default_factory=reliability)
     rollout: Rollout = field(default_factory=Rollout)
@@ -445,7 +445,7 @@ def _short_regions(region: RegionReserve, placed: Placement) -> tuple[str, ...]:
 
 
 def _quiet_notes(given: ReserveSettings, rollout: RolloutReserve, maintenance: MaintenanceReserve) -> tuple[str, ...]:
-    """Hours that nobody stated: planned work is taken to be done when little is asked."""
+    """The default hours: planned work is done when traffic is low."""
     unsaid = {
         "rollout": (given.rollout.demand, rollout.figures["reserve.rollout_demand_fraction"]),
         "maintenance": (given.maintenance.demand, maintenance.figures["reserve.maintenance_demand_fraction"]),

@@ -8,7 +8,7 @@ controller of a Deployment turn by turn and says so.
     unavailable = 0 and no free devices     ->  deadlock
     surge of s, nothing unavailable         ->  ceil(replicas / s) turns of one start each
 
-Versions change when little is asked of the fleet. Replicas that such hours leave idle may be missing, so that a rollout
+Versions change when traffic is low. Replicas that such hours leave idle may be missing, so that a rollout
 of the quietest hours takes its turns out of the fleet, and devices are bought only for what they do not suffice for.
 """
 

@@ -1,7 +1,7 @@
 """Sites: regions and zones with their quotas, and replicas spread over them.
 
 A quota is what a provider allows on one day: an `Assumption` in devices, with its source and date, of a zone or of a
-whole region. Where none is stated there is no limit here, and the placement says that nobody has stated one.
+whole region. Where none is stated there is no limit here, and the placement says that none is stated.
 
     place(12, sites, devices=2)  ->  Placement, or a Rejection that names the quota and the nearest number that fits
 

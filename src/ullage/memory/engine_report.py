@@ -31,7 +31,7 @@ class Combine(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """One thing an engine can say: its unit, how ranks combine, and what it is."""
+    """A quantity that engines report: its unit, how ranks combine, and what it is."""
 
     unit: str
     combine: Combine
@@ -126,7 +126,7 @@ class EngineMemory:
     restarts: tuple[Source, ...] = ()
 
     def number(self, quantity: str) -> int | float | None:
-        """The value of a quantity, or None where nobody stated it."""
+        """The value of a quantity, or None where it was not reported."""
         found = self.figures.get(quantity)
         return None if found is None or isinstance(found.value, str) else found.value
 

@@ -19,7 +19,7 @@ from ullage.memory.settings import HostCache, RuntimeSettings, whole
 
 @dataclass(frozen=True, kw_only=True)
 class HostLine:
-    """One use of host memory; `gives_way` says that the system can take it back."""
+    """One use of host memory; `gives_way` marks memory that the system can reclaim."""
 
     label: str
     figure: Figure

@@ -1,6 +1,6 @@
 """What manifests need that no plan can know: names, labels, images and addresses of the people who run the cluster.
 
-None of them is guessed. A target that needs one that nobody gave is refused by its key, with what to write there.
+None of them is guessed. A target that needs a missing one is refused by its key, with what to write there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a plan says how far it is: the share done and the stage that comes next, to whoever listens."""
+"""Progress of a plan: the share done and the next stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan is asked for: traffic, SLOs, model, devices and policy, each input with its source.
+"""The specification of a plan: traffic, SLOs, model, devices and policy, each input with its source.
 
 Every number a user can give is an `Assumption`, whether the user stated it or a default stands in, so that
 the plan can list it, print its age, and walk any result back to it.
@@ -43,7 +43,7 @@ from ullage.workload.demand.traffic import Traffic
 
 @dataclass(frozen=True, kw_only=True)
 class ClassDemand:
-    """A request class, how often it is asked for, the largest request it may send, and the pool that serves it.
+    """A request class with its rate, the largest request it may send, and the pool that serves it.
 
     `shape` is what is stated about its traffic beyond that; `success` is what counts as one, as its owner puts it.
     """
@@ -109,7 +109,7 @@ class PoolSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What is decided, not known: how far ahead to plan, how sure to be, where to run, when to look again."""
+    """Decisions: how far ahead to plan, at which risk, where to run, when to plan again."""
 
     horizon: Assumption
     shortfall: Assumption
@@ -169,7 +169,7 @@ class PlanSpec:
 
     @property
     def measured(self) -> Mapping[str, MeasuredClass]:
-        """What a trace says of each class; nothing where there is none."""
+        """The measurements of a trace by class; nothing where there is none."""
         return {} if self.traffic is None else self.traffic.classes
 
     def served_by(self, pool: str) -> tuple[ClassDemand, ...]:

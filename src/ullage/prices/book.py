@@ -9,8 +9,8 @@
     ExchangeRate      a dated rate the user gave; nothing is converted without one
     MissingPrice      the answer where the book has no price: a value that says what to give, never 0
 
-The unit of an amount says its currency: `EUR/h`, `USD/token`. `lookup.py` finds prices, `effective.py` turns them
-into USD per device-hour, `age.py` says which are old, `change.py` explains the difference between two books.
+The unit of an amount contains its currency: `EUR/h`, `USD/token`. `lookup.py` finds prices, `effective.py` turns them
+into USD per device-hour, `age.py` names the old ones.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ def price_book(
 
 
 def is_own_price(price: AnyPrice) -> bool:
-    """Whether the user stated this price or was billed it; such a price stands before any list."""
+    """Whether the user stated this price or was billed it; such a price comes before any list."""
     return is_own(price.amounts[0])
 
 

@@ -1,7 +1,7 @@
 """The ways to buy a device-hour, and a mix of them.
 
 A commitment is paid whether it is used or not; its price per hour holds for hours that are used. How much of a
-fleet to commit is a question of demand, answered above this package; here stands what an hour costs.
+fleet to commit is a question of demand, answered above this package; this one knows what an hour costs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a price is asked for: a device-hour, a token or a unit of an item, under constraints."""
+"""The request for a price: a device-hour, a token or a unit of an item, under constraints."""
 
 from __future__ import annotations
 

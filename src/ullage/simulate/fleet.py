@@ -19,7 +19,7 @@ BETWEEN_TURNS = ("cached", "kept", "offloaded", "dropped")
 memory, or goes."""
 
 DEFAULT_ROUTER = "least_outstanding"
-"""What most gateways do where nothing else is asked of them."""
+"""The default of most gateways."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ class Autoscaler:
     """A control tick that asks for replicas.
 
     The built-in rule tracks a target: so many outstanding requests (or resident and queued tokens) per replica,
-    and lets go of replicas only when every tick of the last `window_ticks` asked for fewer. `rule` replaces it:
+    and removes replicas only when every tick of the last `window_ticks` asked for fewer. `rule` replaces it:
     it gets the signals and returns the replicas wanted, as a number or as `Wanted`. A new replica serves `ready_s`
-    after it was asked for, or when the rule says; one let go finishes what it has. A minimum of 0 lets the last go:
+    after it was requested, or when the rule says; a removed one drains. A minimum of 0 scales to zero:
     a request that then arrives fails, or is tried again as its `Retry` says.
     """
 

@@ -1,4 +1,4 @@
-"""Who asks for what, and when: requests, their classes, and the loop that issues them."""
+"""Requests, their classes, and the loop (open or closed) that issues them."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ REQUEST_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Requests:
-    """What is asked for, one element per request, in the order in which they are issued.
+    """The requests as arrays, one element per request, in the order in which they are issued.
 
     `cached_tokens` are prompt tokens whose KV is already there (a prefix hit); `cancel_after_s` is how long the
     client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`. With

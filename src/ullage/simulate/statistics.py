@@ -1,4 +1,4 @@
-"""How sure a simulated figure is: replications, confidence intervals, when to stop.
+"""The confidence of a simulated figure: replications, intervals, stopping rule.
 
 Near saturation the noise of one run is larger than most effects one looks for, so figures come from several
 independent runs, and two designs are compared on the same arrivals (common random numbers): a replication is

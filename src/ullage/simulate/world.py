@@ -365,7 +365,7 @@ def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any, sightings: Any)
         row["hosted_blocks"] = row["host_blocks"]
         both = np.concatenate([aside, kept])
         if both.size and sightings.size:
-            # A router that looks now and then has seen none of it yet.
+            # A router with a periodic refresh has seen none of it yet.
             sightings["changed"][replica * given.size.size + both] = np.concatenate([both[1:], [-1]]) + 2
             row["changed"] = both[0]
 

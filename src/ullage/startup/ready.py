@@ -161,7 +161,7 @@ def _phase_times(draws: Mapping[Phase, Draws]) -> dict[Phase, PhaseTime]:
 
 
 def _notes(fallback: str, settings: StartSettings, version: str) -> tuple[str, ...]:
-    """What a reader has to know that no number says."""
+    """Caveats that no figure carries."""
     notes = [fallback] if fallback else []
     if not settings.measured:
         notes.append("No start of this pool was measured: hosts differ by a factor of three. Give a start-up log.")

@@ -85,7 +85,7 @@ def _level(planned: ClassTraffic, quantiles: Mapping[float, Demand]) -> ClassLev
 
 
 def class_correlations(classes: Sequence[ClassTraffic]) -> tuple[tuple[float, ...], ...]:
-    """As measured; classes that nobody saw side by side are taken to err together."""
+    """As measured; classes that were not measured together are taken to err together."""
     return tuple(
         tuple(1.0 if one is other else one.correlations.get(other.name, 1.0) for other in classes) for one in classes
     )

@@ -1,4 +1,4 @@
-"""Mistake checks: seven ways in which capacity plans go wrong, and inputs that have grown old, looked for in one plan.
+"""Mistake checks: seven ways in which capacity plans go wrong, and inputs past their age, checked in one plan.
 
     check_plan(plan)  ->  Checks of CheckResult: what was compared, and anomalies with both numbers and a fix
 
@@ -29,7 +29,7 @@ from ullage.planning.document import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """`mistake` is what it looks for; a check of the service is made once, the others for every pool."""
+    """`mistake` is what it detects; a check of the service is made once, the others for every pool."""
 
     mistake: str
     look: Callable[[CheckSubject], CheckResult]

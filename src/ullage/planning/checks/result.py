@@ -11,7 +11,7 @@ from ullage.planning.spec import PlanSpec
 
 
 class CheckSeverity(enum.Enum):
-    """A mistake makes the plan, or a claim about it, wrong; a warning is something that nobody has verified."""
+    """A mistake makes the plan, or a claim about it, wrong; a warning is something unverified."""
 
     MISTAKE = "mistake"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """Every check that was asked for, in the order of the table."""
+    """Every check that was requested, in the order of the table."""
 
     results: tuple[CheckResult, ...]
 

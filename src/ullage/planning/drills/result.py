@@ -49,7 +49,7 @@ class DrillResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Drills:
-    """All drills that were asked for, in the order of the table, pool by pool."""
+    """All drills that were requested, in the order of the table, pool by pool."""
 
     results: tuple[DrillResult, ...]
     notes: tuple[str, ...]

@@ -95,7 +95,7 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
 
 
 def _letting_in(pool: PoolSpec) -> list[PoolSpec]:
-    """The pool whose engine asks for less before it lets a request in; its steps are the same."""
+    """The pool with an engine that admits requests earlier; its steps are the same."""
     given = pool.settings
     if given.engine == "tensorrt-llm":
         known = POLICIES_OF[given.engine]
@@ -142,7 +142,7 @@ def _sharding(tp: int, pp: int, ep: int, groups: int, *, follows: bool) -> Shard
 
 
 def _other(pool: PoolSpec, *, model: Model, device: Device, settings: RuntimeSettings) -> PoolSpec:
-    """The pool made otherwise: what was measured of the old one says nothing of it."""
+    """The pool of another configuration: measurements of the old one do not apply."""
     return replace(
         pool,
         model=model,

@@ -157,7 +157,7 @@ def _budget_turns(pools: Sequence[PoolNeed], budget_usd: float) -> bool:
 
 
 def _lost(region: str, pools: Sequence[PoolNeed], limits: PortfolioLimits, placed: Placed) -> tuple[LostRegion, ...]:
-    """The region's loss; nothing where nobody stands in it."""
+    """The region's loss; nothing where no pool runs in it."""
     here = {name: count for (name, where), count in placed.replicas.items() if where == region}
     if not here:
         return ()

@@ -1,4 +1,4 @@
-"""Who stands where, as an integer program over replicas and nodes.
+"""The placement as an integer program over replicas and nodes.
 
     x[p, r]   replicas of pool p in region r, whole
     g[p]      replicas of it that are given up, whole
@@ -244,7 +244,7 @@ class _Program:
         return placed
 
     def _check(self, placed: Placed) -> None:
-        """What the program hands back obeys what it was asked, whatever the solver's tolerances."""
+        """The solution meets the constraints, whatever the solver's tolerances."""
         for pool in self.pools:
             stands = sum(each for (name, _), each in placed.replicas.items() if name == pool.name)
             if stands + placed.given_up.get(pool.name, 0) != pool.replicas:

@@ -294,7 +294,7 @@ def _steepness(left: CurvePoint, right: CurvePoint) -> float:
         return 0.0
     width = right.offered_rps / left.offered_rps - 1.0
     if isinstance(right, UnstablePoint):
-        # The edge of stability is looked for until it is known to 3 %; then the bend below it matters more.
+        # The edge of stability is searched to 3 %; then the bend below it matters more.
         return math.inf if width > 0.03 else 0.0
     rise = math.log(max(right.mean_e2e.value, 1e-12) / max(left.mean_e2e.value, 1e-12))
     return max(rise, 0.0) + 0.05 * width

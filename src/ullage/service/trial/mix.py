@@ -264,7 +264,7 @@ class MixLoad:
 # What was drawn last. A request is 21 bytes, so these are 80 MB at most.
 _DRAWN: dict[tuple[object, ...], OpenLoop] = {}
 _MOST_DRAWN, _MOST_DRAWN_REQUESTS = 256, 4_000_000
-# Whether they are too many is asked once for so many new ones.
+# The size of the cache is checked once for so many new entries.
 _LOOKED_AFTER = 8
 
 
@@ -313,7 +313,7 @@ def known_sessions(stream: Stream) -> NDArray[np.int32] | None:
 
 
 def called(request_class: RequestClass, name: str) -> RequestClass:
-    """The class under another name; which requests of a trace it takes is not asked of a load that is drawn."""
+    """The class under another name; a drawn load has no rule for requests of a trace."""
     return replace(request_class, name=name, rule=None)
 
 
@@ -354,7 +354,7 @@ class BurstyWork:
     def heaviness(self, *, span_s: float, seeds: Sequence[int]) -> Floats:
         """Of each seed's window, the work that comes in its heaviest two minutes.
 
-        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
+        Rates alone are drawn here, no requests, so that a thousand windows can be weighed for the price of a few.
         """
         shares = np.array(self.shares)
         return np.array([_heaviest(each @ shares) for each in _candidates(self.bursts, span_s, tuple(seeds))])

@@ -1,4 +1,4 @@
-"""Which windows to simulate: a thousand are drawn, sorted by how heavy they are, and the heavy ones looked at most.
+"""Which windows to simulate: a thousand are drawn, sorted by how heavy they are, and the heavy ones simulated most.
 
 A pool near its limit serves most windows well and collapses in a few. Those few decide a percentile over all of them,
 so a handful of windows taken at random decides by luck. How heavy a window's heaviest two minutes are predicts a

@@ -79,7 +79,7 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     return known[1] if known[0] == names else _renamed(known[1], trial, dict(zip(known[0], names, strict=True)))
 
 
-# A plan asks for some hundred windows more than once, and a plan of several pools for those of one pool in another; the
+# A plan uses some hundred windows more than once, and a plan of several pools for those of one pool in another; the
 # oldest are forgotten first. So many windows of one class are some 50 MB.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
 _MOST_KNOWN = 3072

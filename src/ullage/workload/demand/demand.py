@@ -1,4 +1,4 @@
-"""Demand: what will be asked of the fleet, by class, at the percentile that is planned for.
+"""Demand: the load on the fleet by class, at the planning percentile.
 
 What a user states is a mean rate and a longest context. Everything else about the traffic (season, growth, bursts,
 lengths, sessions) comes from what was measured, or, where nothing was, from the built-in profile, and then says
@@ -43,7 +43,7 @@ _LARGEST_POWER = 700.0  # of e, in a float
 
 
 class StatedClass(Protocol):
-    """What a plan knows about a class before any traffic is looked at."""
+    """What a plan knows about a class before any traffic is read."""
 
     @property
     def request_class(self) -> RequestClass: ...
@@ -75,11 +75,11 @@ class MeasuredClass:
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What should make the reader of this class's demand cautious."""
+        """Anomalies of the log that make this class's demand less reliable."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
 
     def times(self, ratio: float) -> MeasuredClass:
-        """The same users, so many times over."""
+        """The traffic of so many times the users."""
         (model,) = traffic(ratio)(SyntheticModel(classes=(self.model,))).classes
         forecast = None if self.forecast is None else self.forecast.times(ratio)
         return replace(self, forecast=forecast, model=model)
@@ -89,7 +89,7 @@ class MeasuredClass:
 class ClassTraffic:
     """One class over the horizon: its mean, the busiest hour that is planned for, and the busiest minute inside it.
 
-    `middle_rps` is the busiest hour as often exceeded as not. `correlations` says how far it and other classes, by
+    `middle_rps` is the median of the busiest hour. `correlations` says how far it and other classes, by
     name, are above theirs together; a class that is not named there is taken to be so always. `model` draws its
     ordinary traffic, at the mean rate with its season.
     """
@@ -107,7 +107,7 @@ class ClassTraffic:
 
     @property
     def busy_model(self) -> ClassModel:
-        """The busiest hour for as long as one likes: the planning rate without a season, with the class's bursts."""
+        """The busiest hour, repeated: the planning rate without a season, with the class's bursts."""
         calmer = tuple(each * self.model.mean_rate_rps / self.planning_rps for each in self.model.bursts.variances)
         return replace(
             self.model,
