@@ -10,7 +10,7 @@ Two outcomes are values, not errors, because a plan can contain them:
     NotGiven            exit 0      a stage whose input was not given; printed with what stands in for it
 
 Exit 0 is an answer, exit 1 is left to the interpreter, exit 130 is Ctrl-C. Exit 5 is an answer that leaves a yes or no
-open, for verbs that are asked for one.
+open, for verbs whose answer is one.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ hardware, from (and below) which device memory, from how many devices and for wh
     value = 8192
 
 Of the rows that hold, the most demanding one counts (most device memory, then most devices). A version
-outside the known range is refused; asked for, the nearest known version stands in and says so.
+outside the known range is refused; on request, the nearest known version is used, with a note.
 """
 
 from __future__ import annotations

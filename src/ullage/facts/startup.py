@@ -90,7 +90,7 @@ STARTUP = SheetKind(
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFact:
-    """One phase on one device, and how it grows with devices. `moves_with` names phases that share their luck."""
+    """One phase on one device, and how it grows with devices. `moves_with` groups phases that vary together."""
 
     phase: str
     moves_with: str

@@ -187,7 +187,7 @@ def _fleet(
 
 # So few requests in a loss tell a p95 from a p90. A service with less traffic is simulated for longer.
 _LEAST_REQUESTS = 600
-# Nobody is watched for longer than about a day; rarer traffic is made brisker.
+# No simulation is longer than about a day; rarer traffic is sped up.
 _MOST_LONGER = 48.0
 
 

@@ -26,7 +26,7 @@ _Part = tuple[int, str]
 """The devices of one part of a replica on one node, and its pool."""
 
 NODE_DEVICES = 8
-"""What most machines with linked accelerators have, and what a shape is looked for by where none is stated."""
+"""The size of most machines with linked accelerators, and the default size of a node."""
 
 ASSUMED_NODE = Assumption(
     name="packing.node_devices",

@@ -316,7 +316,7 @@ def _capped(
     given: ReserveSettings,
     nodes_of: Callable[[int], tuple[int, ...]],
 ) -> tuple[ReserveLine, ...]:
-    """What caps on utilisation ask for beside the replicas that serve already; nothing where there are none."""
+    """The replicas that caps on utilisation need beside those that serve already; nothing where there are none."""
     if not given.caps.most:
         return ()
     devices = steady.devices // steady.replicas

@@ -1,4 +1,4 @@
-"""What was measured, from the files that say it: load tests, calibrations, step profiles, engine logs, price lists."""
+"""Measurements, from their files: load tests, calibrations, step profiles, engine logs, price lists."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def load_plan(
 
 
 def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document:
-    """What the plan says, key by key with its lines, after these changes."""
+    """The plan's document, key by key with its lines, after these changes."""
     return changed_document(_document(source), changes)
 
 
@@ -67,7 +67,7 @@ def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     places = {each.name or POOL: index for index, each in enumerate(read.every_pool)}
     for pool in spec.pools:
         with located(lambda: document, pool=_pool_key(read, places[pool.whole])):
-            # What an engine states about itself is looked at where it is used.
+            # What an engine states about itself is checked where it is used.
             memory = (
                 pool_memory(pool)
                 if pool.reported is None
@@ -170,7 +170,7 @@ def _has_own_device(pool: PoolSpec, section: PoolSection) -> bool:
 
 
 def _with_choices(spec: PlanSpec, said: Sequence[Assumption]) -> PlanSpec:
-    """The specification, with these listed among what it was asked for."""
+    """The specification, with these listed among its inputs."""
     first, *others = spec.pools
     return replace(spec, pools=(replace(first, choices=(*first.choices, *said)), *others))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def parse_rate(text: str | None, field: str = "--rate") -> float | None:
-    """A rate as typed, such as 5 req/s; a bare number is requests a second, for no other rate is asked for."""
+    """A rate as typed, such as 5 req/s; a bare number is requests a second."""
     if text is None:
         return None
     is_bare = text.replace(".", "", 1).strip().isdigit()

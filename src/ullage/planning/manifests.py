@@ -53,7 +53,7 @@ class WorkloadNames:
     """One pool as the cluster calls it. What is None or empty was not given.
 
     `selector` are the labels of its pods, `series` those by which Prometheus tells its engines' series from others,
-    `model` is what the engine loads and `served_model` what clients ask for.
+    `model` is what the engine loads and `served_model` the name in clients' requests.
     """
 
     name: str

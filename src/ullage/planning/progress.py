@@ -8,7 +8,7 @@ Report = Callable[[float, str], None]
 
 
 def unheard(fraction: float, stage: str) -> None:
-    """Nobody listens."""
+    """No progress is reported."""
 
 
 def part_of(report: Report, index: int, count: int, name: str) -> Report:

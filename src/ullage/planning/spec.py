@@ -74,7 +74,7 @@ def slo_limits(request_class: RequestClass, *, evidence: Evidence, source: Sourc
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSpec:
-    """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
+    """What the replicas of the pool called `name` are made of. `choices` are the names by which it was chosen.
 
     `reported` is what an engine of this pool states about itself, `tested` what load tests of it showed; `alternatives`
     are devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
@@ -128,7 +128,7 @@ class PlanSpec:
     """One service to plan for: its classes, and the pools that serve them.
 
     `prices` is the book that the bill is made from, `buying` where and how devices are bought from it, and `cost` what
-    drives the lines around them; without a book there is no bill. `tasks` are what users ask for, made of requests;
+    drives the lines around them; without a book there is no bill. `tasks` are users' units of work, made of requests;
     `bought` are classes that a provider serves.
     """
 

@@ -235,7 +235,7 @@ class ExchangeRate:
 
 @dataclass(frozen=True, kw_only=True)
 class MissingPrice:
-    """No price where one was asked for: what for, why not, and what to give. Printed as `not priced`, never as 0."""
+    """The answer where there is no price: of what, why not, and what to give. Printed as `not priced`, never as 0."""
 
     what: str
     why: str
@@ -250,9 +250,9 @@ AnyPrice = DevicePrice | OwnedHardware | TokenPrice | ProvisionedUnit | RatePric
 
 @dataclass(frozen=True, kw_only=True)
 class PriceBook:
-    """All prices at hand. Device prices are kept by device and token prices by model, for they are many.
+    """All known prices. Device prices are kept by device and token prices by model, for they are many.
 
-    `notes` are what there is to say of the files that prices were read from: rows dropped, and anomalies in them.
+    `notes` are about the files that prices were read from: rows dropped, and anomalies.
     `as_of` is the day on which their ages are counted; without one no age is given.
     """
 

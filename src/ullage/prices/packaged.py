@@ -33,7 +33,7 @@ from ullage.prices.items import ITEMS
 from ullage.prices.purchase import Purchase, purchase_of
 
 OWN_HARDWARE = "own-hardware"
-"""The sheet whose values stand in for what a user does not say of a machine of their own."""
+"""The sheet of defaults for what a user does not state of a machine of their own."""
 HISTORY = "history"
 """The sheet of how far list prices have fallen."""
 

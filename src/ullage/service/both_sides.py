@@ -31,7 +31,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class BothSides:
-    """What windows of both sides say: the decision on the whole's limits, and what the KV's way takes."""
+    """The verdict of windows of both sides: the decision on the whole's limits, and the KV transfer time."""
 
     pools: SplitPools
     decision: Decision
@@ -111,7 +111,7 @@ def both_window(pools: SplitPools, trial: Trial, rate_rps: float, seed: int) -> 
         achieved_rps=(counted.size - lost) / window_s,
         error_fractions={each.name: _lost_fraction(tallies[error_budget(each.name)]) for each in trial.classes},
         busy_fraction=max(served.prefill.utilisation_fraction, served.decode.utilisation_fraction),
-        # Two caches have no one fill; what a side holds stands in its own windows.
+        # Two caches have no common fill; each side's is in its own windows.
         kv_fraction=np.nan,
         kv_peak_fraction=np.nan,
         active_tokens=np.nan,

@@ -252,7 +252,7 @@ def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
     )
     load = OpenLoop(requests=requests, arrival_s=traffic.arrival_s)
     fleet = Fleet(replicas=pools.prefill_replicas * pools.prefill_ranks)
-    # A prefill pool is asked for one token, whatever its clients allow.
+    # A prefill pool computes one token, whatever its clients allow.
     engine = pools.prefill.engine
     alone = replace(engine, capacity=replace(engine.capacity, output_limit_tokens=None))
     return play(alone, fleet, load, seed=seed, keep_requests=True)

@@ -30,7 +30,7 @@ from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.synthetic.stream import BLOCK_TOKENS, Stream
 
 SHOWN_FRACTIONS = (0.5, 0.9, 0.95, 0.99)
-# Queues and caches are looked at this often while requests come.
+# Queues and caches are sampled this often while requests arrive.
 _SAMPLES = 240
 
 
@@ -67,7 +67,7 @@ class ServedPool:
 
     @property
     def is_plain(self) -> bool:
-        """Nobody is refused and nobody gives up earlier than the plan says."""
+        """No request is refused or cancelled earlier than the plan states."""
         plain = self.waiting_requests is None and self.timeout_s is None and self.prefix_cache is None
         return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0 and self.between_turns is None
 

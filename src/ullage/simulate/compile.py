@@ -37,7 +37,7 @@ from ullage.simulate.turns import with_turns
 _NO_LIMIT = 2**40
 # SGLang's SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION.
 _CLIP_TOKENS = 4096
-# Outputs from which the longest answer of a class is taken, where nobody stated it.
+# Outputs from which the longest answer of a class is taken, where it is not stated.
 _SAMPLED_REQUESTS = 1 << 14
 _LIMIT_FRACTION = 0.99
 

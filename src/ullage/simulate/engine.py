@@ -109,7 +109,7 @@ class CapacityPolicy:
     SGLang's (0.5.9): its prompt, its longest answer and a share of what running answers may still come to; the ones
     with the fewest output tokens are retracted. That share is 0.7 times `conservativeness` and falls by decode steps to
     0.14 of it. `guaranteed_no_evict` and `max_utilization` are TensorRT-LLM's (1.x): prompts have all their blocks at
-    once, and the first also asks that every longest answer fits, so that nobody is preempted.
+    once, and the first also asks that every longest answer fits, so that no request is preempted.
 
     The longest answer is `output_limit_tokens` (a request's max_tokens); without it, the 99th percentile of what comes
     out in the request's class.
@@ -173,7 +173,7 @@ class Engine:
     `tokens_per_step` of them on average; `step` then holds the times of such wide steps. Acceptance is taken in
     expectation: a step brings every sequence the same whole number of tokens, and what is left of a token is carried.
 
-    `host_blocks` is a second tier of the prefix cache in host memory (0: none): blocks that the device lets go of are
+    `host_blocks` is a second tier of the prefix cache in host memory (0: none): blocks that the device evicts are
     kept there, and a prompt that begins with them has them loaded, each in `host_block_s`, in the step that admits it.
     """
 

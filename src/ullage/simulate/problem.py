@@ -112,7 +112,7 @@ class SignalKind(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlTerms:
-    """The control tick: every `period_ps` signals are read and a number of replicas is asked for."""
+    """The control tick: every `period_ps` signals are read and a number of replicas is requested."""
 
     kind: ControlKind = ControlKind.NONE
     period_ps: int = NEVER_PS

@@ -50,7 +50,7 @@ class Precision:
 
 @functools.lru_cache(maxsize=64)
 def replication_seeds(seed: int, count: int) -> tuple[int, ...]:
-    """Independent seeds, the first ones the same however many are asked for; a plan asks for the same ones often."""
+    """Independent seeds, the first ones the same however many are drawn; a plan uses the same ones often."""
     return tuple(int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(count))
 
 

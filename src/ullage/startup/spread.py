@@ -67,7 +67,7 @@ class Spread:
 
 
 def observed(samples_s: Sequence[float], *, repeat_ratio: float) -> Spread:
-    """What a few observations say: their median, and at least the spread that repeats on one host have.
+    """The spread of a few observations: their median, and at least the spread that repeats on one host have.
 
     >>> observed([10.0], repeat_ratio=1.25)
     Spread(low_s=8.0, median_s=10.0, high_s=12.5)

@@ -142,7 +142,7 @@ def _middle(rows: Sequence[MonthFleet], plan: Plan, pool: str) -> MonthFleet:
 
 
 def _held(plan: Plan, month: datetime.date) -> dict[str, HeldDevices]:
-    """What is held of each device in a month, given to the first pool that stands on it."""
+    """The devices of each kind that are held in a month, given to the first pool that uses them."""
     found: dict[str, HeldDevices] = {}
     taken: set[str] = set()
     for pool in plan.pools:

@@ -195,7 +195,7 @@ def pool_chance(shortfall: Assumption, spreads: Sequence[NeedSpread]) -> Assumpt
     worst = np.zeros(_DRAWS)
     for at, each in enumerate(spreads):
         needs = each.needs_beside(at)
-        # Of needs that are alike none is above the other: a pool that is sure never falls short.
+        # Of needs that are alike none is above the other: a pool without uncertainty never falls short.
         ranks = np.searchsorted(np.sort(needs), needs, side="left") / _DRAWS
         worst = np.maximum(worst, ranks)
     own = 1.0 - float(np.quantile(worst, 1.0 - number(shortfall)))

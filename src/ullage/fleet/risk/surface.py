@@ -59,7 +59,7 @@ _STEP_FRACTIONS = (0.05, 0.75, 0.9, 0.97, 0.995)
 _SHAPE_FRACTIONS = (0.1, 0.9, 0.99)
 LIKELY_SLOPES = {STEPS: 1.25, PROMPTS: 1.25, OUTPUTS: 0.35, CACHED: -0.45}
 """By how much load falls where a ratio rises, before anything is tried."""
-# The pool on which ratios are tried, and its windows: the same seeds at every point, so that luck cancels.
+# The pool on which ratios are tried, and its windows: the same seeds at every point, so that noise cancels.
 _TRIED_REPLICAS = 8
 # Larger pools than this carry hardly more a replica; what little it is stays on the safe side. So does a pool whose
 # windows would have more requests than this: many requests a replica even out what many replicas do elsewhere.

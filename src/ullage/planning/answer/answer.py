@@ -3,7 +3,7 @@
     verdict, why, warnings, surprises, next  the decision
     traffic, pools                         the bridge: mean load -> busiest hour -> replicas -> machines -> money
     utilisation, stops, losses, limits     of each pool: how full, what stops growth, what it survives, what to set
-    money, causes, orders                  the bill by line, who causes it, what to ask for and by when
+    money, causes, orders                  the bill by line, who causes it, what to order and by when
 
 Every number is a figure of the plan, or one made here with its formula and inputs. The page prints these fields and the
 JSON summary encodes them, both in this order; neither computes anything.

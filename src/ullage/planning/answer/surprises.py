@@ -1,6 +1,6 @@
 """Unstated inputs that move the bill by more than a tenth: shown in the answer, not in a note.
 
-Each is worked out from the bill and the price book at hand; nothing is planned a second time. The figure beside a
+Each is worked out from the bill and the price book; nothing is planned a second time. The figure beside a
 sentence is the part of the bill that it moves, and explains itself back to the prices and the bill.
 """
 

@@ -19,7 +19,7 @@ from ullage.service.trial.trial import Trial
 # A part of a fleet is told to about a replica by so few windows, on the bursts of the whole; nothing is bought by it.
 EFFORT = Effort(most_windows=8, most_requests=1e6, first_fraction=0.4)
 # Of so many replicas one number that is nearly right tells where nothing would be left to spare, by how steep the whole
-# pool is there; a few looks come as near.
+# pool is there; a few samples come as near.
 _MANY_REPLICAS, _NEAR_EXCESS, _MOST_LOOKS = 8, 0.4, 3
 _LEAST_STEEPNESS, _MOST_STEEPNESS = STEEPNESS / 2.0, STEEPNESS * 2.0
 
@@ -40,7 +40,7 @@ def caused_replicas(pool: PoolPlan, *, seed: int, map: Any = map) -> Causation |
         share = sum(busy[each] for each in names) / max(sum(busy.values()), 1e-300)
         part = _with_classes(trial, mix, names)
         if part is None:
-            # Nobody holds these to a limit: they need the time that they keep engines busy.
+            # These have no SLO: they need the time that they keep engines busy.
             return sum(busy[each] for each in names)
         rate_rps = scale * sum(rates_rps[each] for each in names)
         start = max(1, round(share * steady.size.conservative.replicas))

@@ -182,7 +182,7 @@ def _ended(each: ClassUse, before: ClassUse) -> ClassUse:
 
 def _pool(found: PoolPlan, replicas: Figure, period_hours: float) -> PoolUse:
     devices = found.memory.runtime.sharding.devices
-    # Sized for the planning rate: what the mean month asks below it is idle, kept for the busiest hour.
+    # Sized for the planning rate: the difference to the mean month is idle, kept for the busiest hour.
     capacity = found.demand.planning_rps * period_hours * SECONDS_PER_HOUR
     return PoolUse(
         name=found.spec.name,

@@ -66,7 +66,7 @@ class Brownfield:
 
 
 def brownfield(plan: Plan, running: Running, *, models: Mapping[str, str]) -> Brownfield:
-    """Lay the plan over what runs. `models` says what the catalogue calls each model that a running pool names."""
+    """Compares the plan with what runs. `models` maps each model of a running pool to its name in the catalogue."""
     left = list(running.pools)
     changes = []
     for pool in plan.pools:
@@ -148,7 +148,7 @@ def _settings(pool: PoolPlan, found: RunningPool) -> tuple[Setting, ...]:
 
 
 def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
-    """What the plan says to set: the engine's flag, the gateway's bounds, and how far a rollout may go."""
+    """The settings of the plan: the engine's flags, the gateway's bounds, and how far a rollout may go."""
     limits = pool.admission_limits.figures
     running = f"{number(limits['limit.engine_running_requests']):g}"
     have = "" if found is None else found.settings.get("max_sequences", "")

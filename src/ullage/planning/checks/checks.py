@@ -2,7 +2,7 @@
 
     check_plan(plan)  ->  Checks of CheckResult: what was compared, and anomalies with both numbers and a fix
 
-A check compares what the plan says, or what is claimed of the service elsewhere (`claims:` of the plan file), with what
+A check compares the plan, or claims about the service (`claims:` of the plan file), with what
 the simulation finds. To add one: write a function from Subject to CheckResult, list it here and in
 docs/explanation/mistakes.md. tests/planning/test_checks.py asks for a plan that trips it and a near miss.
 """

@@ -224,7 +224,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
 
 
 def zone_drill(scenario: PoolScenario) -> DrillResult:
-    """The zone with the most replicas is gone."""
+    """The zone with the most replicas is lost."""
     name, title, span = "zone", "loss of a zone", scenario.span()
     zones = len([row for row in scenario.placed().rows if row.replicas])
     if zones < 2:

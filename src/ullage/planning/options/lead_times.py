@@ -112,7 +112,7 @@ class LeadTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """One month: what it needs, what is new in it, and the last day to ask for that.
+    """One month: what it needs, what is new in it, and the last day to order that.
 
     `late_days` is how long ago that day was; 0 where it is to come. `order_by` is None where nothing new is needed.
     """

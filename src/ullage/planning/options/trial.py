@@ -96,7 +96,7 @@ class CandidateTrial:
         self._seed, self._rate_rps = fit.asked.seed, fit.asked.rate_rps
         self._start = start
 
-    # What follows is simulated, so it waits until the candidate's bounds have been looked at.
+    # What follows is simulated, so it waits until the candidate's bounds have been checked.
 
     @cached_property
     def bases(self) -> Bases:

@@ -164,7 +164,7 @@ def _lost(region: str, pools: Sequence[PoolNeed], limits: PortfolioLimits, place
     if len(limits.regions) == 1:
         after: Placed | None = None
     else:
-        # What was given up before stays so; the rest of what stood is looked for room for.
+        # What was dropped before stays dropped; the rest of the lost region is placed again.
         kept = [_without(each, placed.given_up.get(each.name, 0)) for each in pools]
         free = replace(
             limits, services={name: replace(each, least_fraction=0.0) for name, each in limits.services.items()}

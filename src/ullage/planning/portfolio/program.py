@@ -10,8 +10,8 @@
             devices of n <= quota,  n <= nodes,  c <= devices of n,  c <= what is committed
             price of devices - price of those that a commitment pays + commitments <= budget
 
-First the cost of what is given up is made as small as it can be, then, with that, the price of devices: nobody gives
-anything up because it would be cheap.
+First the cost of what is dropped is minimised, then, with that, the price of devices: nothing is dropped only because
+that is cheap.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class _Bracketed:
 
     @property
     def carried_rps(self) -> float:
-        """Where a straight line through the two meets what is allowed; from one side as far as the excess says."""
+        """Where a straight line through the two meets what is allowed; from one side as far as the excess suggests."""
         if self.low is None or self.high is None:
             only = _known(self.low or self.high)
             return float(only.rate_rps * math.exp(-only.excess / STEEPNESS))

@@ -38,7 +38,7 @@ class PoolSize:
     """The least replicas that meet every SLO at this rate, on both step bases.
 
     `conservative_replicas` is what to buy until step times are measured; `replicas` would do if the step times were
-    exactly nominal. `low_replicas` to `high_replicas` are those that the windows at hand cannot tell apart, on the
+    exactly nominal. `low_replicas` to `high_replicas` are those that the windows cannot tell apart, on the
     conservative basis: where it is one number, it is decided. `at_size` is that pool at this rate.
     """
 

@@ -207,8 +207,8 @@ class CountedBy(enum.Enum):
 class Tokens:
     """Totals over the requests that succeeded, and lengths where the file has them.
 
-    `other_*` is a second count of the same tokens by somebody else (the server where `counted_by` is the client, and
-    the other way about). `nominal_*` is what was asked for, which is not always what was sent. `rule` is how the tool
+    `other_*` is a second count of the same tokens by the other side (the server where `counted_by` is the client, and
+    the reverse). `nominal_*` is the setting of the tool, which is not always what was sent. `rule` is how the tool
     draws lengths, `shared_prefix` which prompts it repeats; `cached_fraction` is a stated share of prefix hits.
     """
 

@@ -27,7 +27,7 @@ from ullage.service.steps.floor import PeakUse
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 
-# What two engines that both read memory cost each other at least, as a share of what they both ask for: even where a
+# What two engines that both read memory cost each other at least, as a share of what they both need: even where a
 # resource is not used up, requests of two meet at it. M/D/1 at half load waits half a service time.
 LEAST_MEETING_FRACTION = 0.5
 NAME = "colocation.slow_ratio"

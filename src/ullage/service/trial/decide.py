@@ -15,7 +15,7 @@ is taken to hide half a window that is hurt as badly.
 
 Of many replicas a window's rates predict most of what it misses (strata.py). With x a window's surge less the mean of
 all candidates, and b the slope of r over x, the sum of r - b x takes the place of that of r: an estimate by regression,
-in which it no longer matters whether the windows at hand were heavier than most. Of several surges, and none, each
+in which it no longer matters whether the windows so far were heavier than most. Of several surges, and none, each
 share takes the one that leaves the smallest error.
 """
 
@@ -45,7 +45,7 @@ DECIDED_ERRORS = 2.33
 # rare a mistake takes the place of the normal's, with as many degrees of freedom as windows beyond one a stratum.
 _EARLY_FRACTION = 0.995
 _EARLY_LOOKS = (0.4, 0.65)
-# An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
+# An excess is measured up to twenty times what is allowed, or down to a twentieth: beyond that it is meaningless.
 MOST_EXCESS = 3.0
 # What is undecided counts as violated, by so little.
 _UNSURE = 1e-6
@@ -62,7 +62,7 @@ _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
 # Windows of fewer requests are mostly spent outside the kernel, and threads would wait for each other's interpreter.
 _SPREAD_REQUESTS = 16_000.0
-# Few windows err by at most so many times, or it is not their luck that differs.
+# Few windows err by at most so many times, or the difference is not noise.
 _MOST_LUCK = 3.0
 # So many replicas stand for a pool of more than twice as many where loads are compared.
 _PART_REPLICAS = 16
@@ -292,7 +292,7 @@ class Decision:
     """The verdict of the windows of one load. `violated` names what fails, the clearest first.
 
     `is_decided` is false where the budget of windows ended with a share too close to what is allowed; `violated` then
-    names what the windows at hand say, and a purchase takes the safe side.
+    names the verdict so far, and a purchase takes the safe side.
     """
 
     rate_rps: float
@@ -333,7 +333,7 @@ class Decision:
 
     @property
     def sure_excess(self) -> float:
-        """The same of what may be missed by the error at hand: positive where a violation cannot be excluded.
+        """The excess within the error so far: positive where a violation cannot be excluded.
 
         It moves with the load as smoothly as the excess does, so that a search for a confident answer can step by it.
         """
@@ -522,7 +522,7 @@ def sampled(
 
 
 def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
-    """Every SLO and error budget by the windows at hand."""
+    """Every SLO and error budget by the windows so far."""
     judged = sample.judged(dict(_criteria(trial)))
     unstable = sample.instability
     is_decided = _are_decided([each.distance for each in judged]) if unstable is None else unstable.is_decided

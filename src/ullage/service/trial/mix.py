@@ -1,7 +1,7 @@
 """The production mix at any load: what turns a rate and a seed into requests for the simulator.
 
 A curve needs the same traffic at many rates. The same seed gives the same bursts, lengths and sessions at every
-rate (common random numbers), so that two loads differ by their load and not by their luck.
+rate (common random numbers), so that two loads differ by their load and not by chance.
 """
 
 from __future__ import annotations
@@ -409,7 +409,7 @@ def _candidates(bursts: tuple[Modulation, ...], span_s: float, seeds: tuple[int,
 
 @functools.lru_cache(maxsize=128)
 def _known_levels(bursts: tuple[Modulation, ...], span_s: float, seed: int) -> Floats:
-    """A window is asked for at many rates, and its bursts are those of its seed at each of them."""
+    """A window is used at many rates, and its bursts are those of its seed at each of them."""
     found = _levels(bursts, span_s, seed)
     found.setflags(write=False)
     return found

@@ -229,7 +229,7 @@ class LeastReplicas:
     """The least replicas that meet every SLO at a rate, and what one fewer does.
 
     Of very many replicas the least is known to a hundredth part. `low_replicas` is below `replicas` where the numbers
-    between them are undecided: the windows at hand cannot tell whether they are enough, so the larger is taken.
+    between them are undecided: the windows cannot tell whether they are enough, so the larger is taken.
     `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given, and `below`
     has `step_replicas` fewer.
     """
@@ -436,7 +436,7 @@ def _coarse(effort: Effort, *, is_bought: bool) -> Effort:
 def _least_undecided(at: Callable[[int], Decision], known: dict[int, Decision], found: int, grain: int) -> int:
     """The smallest number that may be enough: down to one that fails with confidence, known already or searched for.
 
-    Of very many replicas none is looked for: what was not tried just below the answer may be enough.
+    Of very many replicas none is searched: what was not tried just below the answer may be enough.
     """
     violated = [number for number, each in known.items() if number < found and _surely_violated(each)]
     nearest = max(violated, default=0)

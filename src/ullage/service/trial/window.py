@@ -1,7 +1,7 @@
 """One window of load, simulated once and reduced to the numbers that decisions and curves are made of.
 
 The run goes on until every request has ended, so that none of the latencies is cut off; rates, backlog and use are
-read between the warm-up and the last arrival, where the load was what it says.
+read between the warm-up and the last arrival, where the load was the nominal one.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def error_budget(class_name: str) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def criterion(class_name: str, slo: Slo) -> str:
-    """What an SLO of a class is called among them; many windows ask for the same few."""
+    """What an SLO of a class is called among them; many windows use the same few."""
     return f"{class_name} {slo.name}"
 
 

@@ -164,7 +164,7 @@ def reserved_tokens(w: World, replica: ReplicaRow) -> int:
 
 @inline
 def opens_gate(w: World, replica: ReplicaRow) -> bool:
-    """Whether the queue is looked at: SGLang does not after a refusal, until a running request has left.
+    """Whether the queue is scanned: SGLang does not after a refusal, until a running request has left.
 
     It does while a prefill is under way; then fewer decode than ran when the queue was refused.
     """

@@ -1,4 +1,4 @@
-"""The sample and the control tick: what is read from the fleet, and how many replicas are asked for."""
+"""The sample and the control tick: what is read from the fleet, and how many replicas are requested."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def blocks_at(w: World, replica: ReplicaRow, n: int) -> int:
     return found if w.has_host == 0 else found + hosted_at(w, replica, n).blocks
 
 
-# ---- what is kept though no request holds it, oldest use first --------------------------------------------
+# ---- cached blocks without a reference, least recently used first --------------------------------------------
 
 
 @inline

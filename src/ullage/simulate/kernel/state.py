@@ -51,7 +51,7 @@ class ClockRow:
 
 
 class ReplicaRow:
-    """One engine. What every boundary reads stands in the first three cache lines: a fleet does not fit the cache."""
+    """One engine. What every boundary reads is in the first three cache lines: a fleet does not fit the cache."""
 
     # The plan: `planned` decode steps from `begin_ps` on, the first of first_step_ps, each growth_ps longer.
     begin_ps: int

@@ -57,7 +57,7 @@ class StatedClass(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredClass:
-    """What a trace says about a class: its forecast, the model fitted to it, and where both come from.
+    """The measurements of a class by its trace: its forecast, the model fitted to it, and where both come from.
 
     A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
     lengths and the bursts, and season and growth are then borrowed. One without lengths has them from elsewhere.
@@ -148,7 +148,7 @@ def forecast_demand(
 ) -> Demand:
     """Every class at the planning percentile of the horizon's busiest hour.
 
-    `measured` maps class names to what a trace says of them; a class that is not in it takes its shape from the
+    `measured` maps class names to the measurements of a trace; a class that is not in it takes its shape from the
     built-in profile at the rate that was stated.
     """
     if not 0.0 < number(percentile) < 1.0:

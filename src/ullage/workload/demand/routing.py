@@ -1,4 +1,4 @@
-"""Routing between models: which pools a class's requests go to, and what each pool is asked for by that.
+"""Routing between models: which pools a class's requests go to, and the load of each pool.
 
     shares        a class is split over pools, by parts that add up to one
     escalation    the first pool answers everything; of each pool's answers a part goes on to the next
@@ -199,7 +199,7 @@ def routed(routing: Routing, demand: Demand) -> Routed:
 
 
 def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[str, str]) -> Demand:
-    """What one pool is asked for: of every class the part that its route brings here, or all of a class of its own.
+    """The load of one pool: of every class the part that its route brings here, or all of a class of its own.
 
     `own_pools` maps classes without a route to the pool that serves them.
     """
