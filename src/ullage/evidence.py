@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 
-class Evidence(enum.Enum):
+class Evidence(enum.StrEnum):
     """How a number is known, strongest first.
 
     `STATED` stands first because what the user states is the question, not the answer: a plan is
@@ -39,9 +39,6 @@ class Evidence(enum.Enum):
     def rank(self) -> int:
         """0 for the strongest class, rising as the class gets weaker."""
         return _RANK[self]
-
-    def __str__(self) -> str:
-        return self.value
 
 
 _DIGITS = 9

@@ -46,15 +46,12 @@ _SCALER = Source(
 )
 
 
-class Success(enum.Enum):
+class Success(enum.StrEnum):
     """What makes a request a success: its SLOs met, an answer before its deadline, or any answer at all."""
 
     SLOS = "slo"
     DEADLINE = "deadline"
     ANSWER = "answer"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def _assumed(

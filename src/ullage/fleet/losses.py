@@ -42,16 +42,13 @@ TITLES = {
 }
 
 
-class LossVerdict(enum.Enum):
+class LossVerdict(enum.StrEnum):
     """What a check shows. Undecided: attainment is below the SLO by no more than the runs differ."""
 
     HOLDS = "holds"
     UNDECIDED = "undecided"
     BREAKS = "breaks"
     OUTAGE = "outage"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ class OwnedHardware:
         return (*costs, self.space, self.staff, self.upkeep, self.capital)
 
 
-class Tier(enum.Enum):
+class Tier(enum.StrEnum):
     """How a provider serves a request: now, some time today, or before others."""
 
     STANDARD = "standard"
@@ -104,20 +104,14 @@ class Tier(enum.Enum):
     FLEX = "flex"
     PRIORITY = "priority"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class TokenKind(enum.Enum):
+class TokenKind(enum.StrEnum):
     """What a token is to a provider's bill."""
 
     INPUT = "input"
     OUTPUT = "output"
     CACHED_READ = "cached read"
     CACHE_WRITE = "cache write"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

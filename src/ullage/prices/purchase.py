@@ -19,7 +19,7 @@ HOURS_PER_MONTH = HOURS_PER_YEAR / 12
 """730: providers bill by the hour and quote by the month of 730 hours; calendar months differ by 8 %."""
 
 
-class Purchase(enum.Enum):
+class Purchase(enum.StrEnum):
     """How a device-hour is bought."""
 
     ON_DEMAND = "on-demand"
@@ -44,9 +44,6 @@ class Purchase(enum.Enum):
     @property
     def is_committed(self) -> bool:
         return self in _TERM_MONTHS
-
-    def __str__(self) -> str:
-        return self.value
 
 
 _TERM_MONTHS = {

@@ -10,14 +10,11 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
 
 
-class CheckSeverity(enum.Enum):
+class CheckSeverity(enum.StrEnum):
     """A mistake makes the plan, or a claim about it, wrong; a warning is something unverified."""
 
     MISTAKE = "mistake"
     WARNING = "warning"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,14 +65,11 @@ class PortfolioLimits:
         return stated if stated is not None else ALIKE_USD if self.shortfall_usd is None else self.shortfall_usd
 
 
-class SizeBasis(enum.Enum):
+class SizeBasis(enum.StrEnum):
     """How a pool's size is known."""
 
     FIRST_LOOK = "first look"
     DECIDED = "decided"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
