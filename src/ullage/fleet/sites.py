@@ -83,14 +83,14 @@ class Sites:
         return Sites(regions=tuple(free))
 
 
-def equal_zones(zones: int, *, region: str = "region") -> Sites:
+def equal_zones(zones: int) -> Sites:
     """So many zones of one region, without quotas: what a plan assumes of which only the number of zones is known.
 
     >>> [zone.name for zone in equal_zones(2).zones]
     ['zone-1', 'zone-2']
     """
     return Sites(
-        regions=(Region(name=region, zones=tuple(Zone(name=f"zone-{number}") for number in range(1, zones + 1))),)
+        regions=(Region(name="region", zones=tuple(Zone(name=f"zone-{number}") for number in range(1, zones + 1))),)
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ullage.errors import InternalError
 from ullage.service.disaggregated import Floats, SplitPools, SplitServed, SplitTraffic, serve_split
 from ullage.service.trial.bases import Bases
-from ullage.service.trial.decide import BRIEF, Decision, Effort, decide
+from ullage.service.trial.decide import BRIEF, Decision, decide
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import Trial
@@ -47,7 +47,6 @@ def decide_both(
     *,
     rate_rps: float,
     seed: int,
-    effort: Effort = BRIEF,
     map: Any = map,  # noqa: A002
 ) -> BothSides:
     """Prefill and decode replicas at a rate, with the step times that both are bought by.
@@ -72,7 +71,7 @@ def decide_both(
     def look(trial: Trial, rate_rps: float, seed: int) -> Window:
         return both_window(bought, trial, rate_rps, seed)
 
-    found = decide(whole, rate_rps, sides[1].conservative_probe, seed=seed, effort=effort, look=look, map=map)
+    found = decide(whole, rate_rps, sides[1].conservative_probe, seed=seed, effort=BRIEF, look=look, map=map)
     drawn = mix(rate_rps=rate_rps, span_s=whole.span_s, seed=seed).requests.prompt_tokens
     sent_s = float(np.quantile(pools.transfer.seconds(drawn), 0.95))
     return BothSides(pools=bought, decision=found, transfer_p95_s=sent_s, basis=whole.basis)

@@ -55,16 +55,13 @@ TRAFFIC_LENGTHS = Assumption(
 )
 
 
-def pool_uncertainties(
-    quantiles: Mapping[float, Demand], planned: Demand, band: StepBand, *, surface_deviation_fraction: float = 0.0
-) -> Uncertainties:
+def pool_uncertainties(quantiles: Mapping[float, Demand], planned: Demand, band: StepBand) -> Uncertainties:
     """Everything of one pool; `quantiles` are its demand at several fractions, `planned` the one its mix is made of."""
     return Uncertainties(
         classes=tuple(_level(each, quantiles) for each in planned.classes),
         correlations=class_correlations(planned.classes),
         inputs=(step_uncertainty(band), *shape_uncertainties(planned)),
         traffic_lengths=float(TRAFFIC_LENGTHS.value),
-        surface_deviation_fraction=surface_deviation_fraction,
     )
 
 

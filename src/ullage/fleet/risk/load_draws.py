@@ -51,7 +51,7 @@ class Uncertainties:
     correlations: tuple[tuple[float, ...], ...]
     inputs: tuple[Uncertain, ...]
     traffic_lengths: float
-    surface_deviation_fraction: float
+    surface_deviation_fraction: float = 0.0
 
     @property
     def groups(self) -> tuple[str, ...]:
