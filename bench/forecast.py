@@ -118,14 +118,14 @@ FIRST_SEED = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """One history: the rate planned, the busiest hour seen, and the busiest hours that came, one a future."""
+    """One history: the rate planned, the busiest hour seen, and the busiest hours observed, one a future."""
 
     planning: float
     seen: float
     came: Floats
 
     def loss(self, planning: float) -> float:
-        """Mean pinball loss over the busiest hour that came, so that laws of any rate weigh the same."""
+        """Mean pinball loss over the observed busiest hour, so that laws of any rate weigh the same."""
         over = (self.came - planning) / self.came
         return float(np.maximum(PLANNED * over, (PLANNED - 1.0) * over).mean())
 
@@ -160,7 +160,7 @@ def planning_table(histories: int, futures: int) -> None:
     print(f"{PLANNED:.0%} planning rates, {histories} histories x {futures} futures a law and cell:\n")
     names = [law.name for law in PLANNING_LAWS]
     print(
-        f"| known | ahead | exceeded | {' | '.join(names)} | median rate / busiest hour that came "
+        f"| known | ahead | exceeded | {' | '.join(names)} | median rate / observed busiest hour "
         f"| {' | '.join(names)} | pinball | of {best:.2f} x busiest seen |"
     )
     print("|---" * (2 + 2 * (1 + len(names)) + 2) + "|")
@@ -203,7 +203,7 @@ def classes_together(histories: int, futures: int) -> None:
     """Two classes of the diurnal law, planned together by their measured correlation and by the sum of their rates."""
     print("Two classes of the diurnal law, 4 weeks known, 30 days ahead; the busiest hour of their sum:\n")
     print(
-        "| variance of the levels in common | measured correlation | exceeded | median rate / busiest hour that came "
+        "| variance of the levels in common | measured correlation | exceeded | median rate / observed busiest hour "
         "| sum of rates: exceeded | median |"
     )
     print("|---|---|---|---|---|---|")

@@ -1,7 +1,7 @@
-"""JSON and YAML of other people's making, within limits that are looked at before anything is built from them.
+"""JSON and YAML from outside, within limits that are checked before anything is built from them.
 
 A document nested a hundred thousand deep would overrun the stack, and one of a few lines whose aliases name each other
-would unfold into gigabytes. Nobody's plan, cluster or report needs either.
+would unfold into gigabytes. No plan, cluster or report needs either.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Two outcomes are values, not errors, because a plan can contain them:
     NotGiven            exit 0      a stage whose input was not given; printed with what stands in for it
 
 Exit 0 is an answer, exit 1 is left to the interpreter, exit 130 is Ctrl-C. Exit 5 is an answer that leaves a yes or no
-open, for verbs that are asked for one.
+open, for verbs whose answer is one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import enum
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from ullage.evidence import Figure
@@ -104,6 +104,13 @@ def unknown_name(*, field: str, name: str, known: Iterable[str], fix: str = "") 
     nearest = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(nearest)}?" if nearest else f"Known: {_listing(names)}."
     return InputError(field=field, value=name, problem="is not known", fix=f"{hint} {fix}".rstrip())
+
+
+def check_name(name: str, known: Collection[str], *, field: str, fix: str = "") -> str:
+    """The name, where it is in a list; otherwise the error of `unknown_name`."""
+    if name not in known:
+        raise unknown_name(field=field, name=name, known=known, fix=fix)
+    return name
 
 
 def _listing(names: list[str], most: int = 12) -> str:

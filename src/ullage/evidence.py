@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 
-class Evidence(enum.Enum):
+class Evidence(enum.StrEnum):
     """How a number is known, strongest first.
 
     `STATED` stands first because what the user states is the question, not the answer: a plan is
@@ -39,9 +39,6 @@ class Evidence(enum.Enum):
     def rank(self) -> int:
         """0 for the strongest class, rising as the class gets weaker."""
         return _RANK[self]
-
-    def __str__(self) -> str:
-        return self.value
 
 
 _DIGITS = 9
@@ -72,7 +69,7 @@ _WEAKENED = {
 
 def weakened(known: Evidence) -> Evidence:
     """The class of what is past its maximum age: a measurement of what was is an estimate of what is, and a statement
-    that nobody renewed is no better than a default.
+    past its age is no better than a default.
 
     >>> str(weakened(Evidence.MEASURED)), str(weakened(Evidence.STATED))
     ('estimated', 'assumed')
@@ -99,7 +96,7 @@ class Assumption:
     """An input of the plan: what is taken as true, on whose authority, and for how long.
 
     `low` and `high` are the range the value may take; equal to the value they say that it is exact. A `decision`
-    is chosen, not known (how far ahead to plan, how sure to be): it is listed like every input, with who chose it,
+    is chosen, not known (how far ahead to plan, at which risk): it is listed like every input, with who chose it,
     but a default choice does not make a measurement less known.
     """
 

@@ -79,7 +79,7 @@ def _yaml_escaped(character: str) -> str:
 
 
 def shell_word(text: str) -> str:
-    """One word of a command that somebody may paste; in it are no line ends, which a terminal would run.
+    """One word of a command that a user may paste; in it are no line ends, which a terminal would run.
 
     >>> shell_word("plan.yaml"), shell_word("my plan; rm x")
     ('plan.yaml', "'my plan; rm x'")

@@ -203,7 +203,7 @@ def parse(text: str, dimension: Dimension, *, field: str) -> float:
     parts = _split(text, dimension, field)
     for number, unit in parts:
         decimal = Decimal(number.replace("_", ""))
-        # The exponent is looked at first: a billion digits would be made before they could be refused.
+        # The exponent is checked first: a billion digits would be made before they could be refused.
         if decimal.adjusted() > 300:
             raise _wrong(text, dimension, field, "is too large")
         if decimal.adjusted() >= -400:

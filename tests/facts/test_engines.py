@@ -96,11 +96,6 @@ def test_without_a_version_the_newest_known_is_taken_and_named() -> None:
     assert engine_defaults("vllm", None, H100).version == "0.32"
 
 
-def test_the_rows_used_are_named() -> None:
-    matched = engine_defaults("vllm", "0.21.0", H100).matched
-    assert (matched["memory_fraction"], matched["token_budget"]) == ("0.20 to 0.32", "0.9 to 0.32")
-
-
 @pytest.mark.parametrize("version", ["latest", "", "x0.32"])
 def test_what_is_no_version_is_refused(version: str) -> None:
     with pytest.raises(InputError, match="is not a version"):

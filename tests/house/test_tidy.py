@@ -132,6 +132,24 @@ def test_a_room_that_has_grown_too_large_is_named(files: int, anomaly: list[str]
     assert anomalies(tmp_path) == anomaly
 
 
+def test_a_file_of_two_subjects_is_named(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    for name, lines in (("whole", 600), ("long", 601)):
+        (tmp_path / "memory" / f"{name}.py").write_text("x = 1\n" * lines)
+    assert anomalies(tmp_path) == ["memory/long.py: 601 lines, at most 600"]
+
+
+def test_a_package_lists_the_modules_that_it_has(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "__init__.py").write_text('"""Memory.\n\nkv.py    the cache\ngone.py  moved\n"""\n')
+    for name in ("kv.py", "budget.py"):
+        (tmp_path / "memory" / name).write_text("")
+    assert anomalies(tmp_path) == [
+        "memory/__init__.py: lists gone.py, which is not there",
+        "memory/__init__.py: does not list budget.py",
+    ]
+
+
 def test_no_retired_word_is_left() -> None:
     assert retired_word_anomalies() == []
 

@@ -125,7 +125,7 @@ def test_an_hpa_is_read_whole() -> None:
     assert spec.behavior is not None
     assert (spec.behavior.up.select, spec.behavior.up.tolerance_fraction) == (SelectPolicy.MIN, 0.05)
     assert spec.behavior.down.window_s == 300.0
-    assert (found.target, found.target_kind, found.unread) == ("chat", "Deployment", ())
+    assert (found.target, found.unread) == ("chat", ())
 
 
 def test_a_scaled_object_is_read_whole() -> None:

@@ -93,9 +93,8 @@ def test_every_constraint_has_a_distance_in_its_unit_and_as_a_share() -> None:
         COMPUTE: "flop/s", BANDWIDTH: "bytes/s", ACTIVE_TOKENS: "tokens", QUEUEING: "s", LATENCY: "s", MEMORY: "bytes"
     }  # fmt: skip
     for line in found.lines:
-        assert line.value + line.distance_value == pytest.approx(line.limit_value)
         assert 0.0 <= line.distance_fraction <= 1.0
-        assert line.distance_fraction == pytest.approx(line.distance_value / line.limit_value)
+        assert line.value + line.distance_fraction * line.limit_value == pytest.approx(line.limit_value)
     memory = found.lines[-1]
     assert memory.name == MEMORY
     assert memory.growth_fraction is None

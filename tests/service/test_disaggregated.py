@@ -70,7 +70,7 @@ def test_what_overlaps_with_the_prefill_is_not_waited_for() -> None:
 def test_every_request_is_prefilled_once_and_decoded_once() -> None:
     load = traffic()
     found = serve_split(pools(), load, seed=0)
-    assert found.served_fraction == 1.0
+    assert np.isfinite(found.end_s).all()
     assert found.prefill.total.prompt_tokens == load.prompt_tokens.sum()
     assert sum(each.prefill_tokens for each in found.prefill.replicas) == load.prompt_tokens.sum()
     # The decode pool computes one token of each request's prompt, its first token, and no other.

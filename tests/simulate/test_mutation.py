@@ -474,7 +474,7 @@ def is_caught(simulator: Any, known: Callable[[int], tuple[Problem, Reference]],
         problem, reference = known(number)
         try:
             with alarm(LONGEST_HANG_S * (10 if COMPILED else 1)):
-                found = differences(problem, reference, simulator.run_problem(problem, kernel_callback))
+                found = differences(problem, reference, simulator.KernelRun(problem).finish(kernel_callback))
         except Exception:  # noqa: BLE001 - a mutant may break in any way; breaking is being caught
             return True
         if found:
@@ -487,7 +487,7 @@ def test_the_kernel_itself_passes_uncompiled(tmp_path: Path) -> None:
     simulator = make_simulator(tmp_path)
     for number in range(64):
         problem, reference = expected(number)
-        assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
+        assert not differences(problem, reference, simulator.KernelRun(problem).finish(kernel_callback))
 
 
 @pytest.mark.slow
@@ -500,7 +500,7 @@ def test_growing_logs_and_settling_often_change_nothing(tmp_path: Path) -> None:
     simulator._TIMERS = 9
     for number in range(96):
         problem, reference = expected(number)
-        assert not differences(problem, reference, simulator.run_problem(problem, kernel_callback))
+        assert not differences(problem, reference, simulator.KernelRun(problem).finish(kernel_callback))
 
 
 # An alarm that rings inside a library's callback is reported as one that nobody could raise.

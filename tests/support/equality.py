@@ -106,4 +106,4 @@ def _matrix(records: Any, *names: str) -> Any:
 
 def check_equal(problem: Problem, simulator: Any = driver) -> list[str]:
     reference = Reference(problem, reference_callback).run()
-    return differences(problem, reference, simulator.run_problem(problem, kernel_callback))
+    return differences(problem, reference, simulator.KernelRun(problem).finish(kernel_callback))

@@ -75,8 +75,12 @@ WRITING_HOMES = frozenset({"files/whole.py", "serve/disk.py"})
 NULL_DEVICE = "os.open(os.devnull, os.O_WRONLY)"
 NUMBA_HOMES = ("simulate/kernel/", "workload/synthetic/stream.py")
 LONGEST_FUNCTION_LINES = 80
+# A longer file has two subjects.
+LONGEST_FILE_LINES = 600
 # A room whose files fit on one screen; a larger one has two subjects and becomes two rooms.
 LARGEST_ROOM_FILES = 22
+# In the docstring of a package, one line for each of its modules.
+LISTED_MODULE = re.compile(r"(?m)^ *(\w+\.py) {1,}\S")
 # One file a verb: these are as large as the command line is.
 ROOMS_OF_VERBS = frozenset({"cli", "verbs"})
 # Written before a word was retired, and right for their time.
@@ -128,7 +132,26 @@ def _walked(root: Path) -> _Walked:
             if isinstance(top, ast.FunctionDef | ast.ClassDef) and not inside.as_posix().startswith(APART):
                 defined.append((inside.as_posix(), top.name, names[top.name]))
     named = [each for path in paths for each in _name_anomalies(path.relative_to(root))]
-    return _Walked((*named, *found, *repeated, *_large_rooms(root, paths)), tuple(defined), used)
+    rooms = (*_large_rooms(root, paths), *_listed_modules(root, paths), *_long_files(root, paths))
+    return _Walked((*named, *found, *repeated, *rooms), tuple(defined), used)
+
+
+def _listed_modules(root: Path, paths: Sequence[Path]) -> Iterator[str]:
+    """A package whose docstring lists modules lists them all, and no other."""
+    for path in paths:
+        listed = set(LISTED_MODULE.findall(path.read_text())) if path.name == "__init__.py" else set()
+        if listed:
+            there = {each.name for each in path.parent.glob("*.py")} - {"__init__.py"}
+            inside = path.relative_to(root)
+            yield from (f"{inside}: lists {name}, which is not there" for name in sorted(listed - there))
+            yield from (f"{inside}: does not list {name}" for name in sorted(there - listed))
+
+
+def _long_files(root: Path, paths: Sequence[Path]) -> Iterator[str]:
+    for path in paths:
+        lines = path.read_text().count("\n")
+        if lines > LONGEST_FILE_LINES:
+            yield f"{path.relative_to(root)}: {lines} lines, at most {LONGEST_FILE_LINES}"
 
 
 def _names_in(nodes: Sequence[ast.AST]) -> Counter[str]:

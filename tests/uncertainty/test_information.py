@@ -39,8 +39,6 @@ def test_the_expected_fleet_is_that_of_two_lognormals() -> None:
     assert found.now_replicas == pytest.approx(now, rel=0.01)
     assert found.expected_replicas == pytest.approx(after, rel=0.01)
     assert found.saves_usd == pytest.approx(10.0 * (found.now_replicas - found.expected_replicas))
-    assert found.saves_usd is not None
-    assert found.net_usd == pytest.approx(found.saves_usd - 100.0)
 
 
 def test_a_measurement_that_shows_nothing_saves_nothing() -> None:

@@ -17,11 +17,16 @@ from hypothesis import strategies as st
 from support.risks import SURE, domains, risk_model, surface, uncertainties
 from ullage.errors import InputError
 from ullage.fleet.availability import Breakage
-from ullage.fleet.risk.load_draws import DEMAND, drawn_points, load_draws
+from ullage.fleet.risk.load_draws import DEMAND, Uncertainties, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
 from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours
 from ullage.fleet.risk.spread import Floats, RatioSpread, band_spread, lognormal, quantile_spread
 from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS, Axis, CapacityEdge, found_edge
+
+
+def _with_spread(known: Uncertainties, name: str, spread: RatioSpread) -> Uncertainties:
+    inputs = (replace(each, spread=spread) if each.name == name else each for each in known.inputs)
+    return replace(known, inputs=tuple(inputs))
 
 
 def _above(replicas: float, middle: float, deviation: float) -> float:
@@ -55,7 +60,7 @@ def test_a_rarer_shortfall_never_needs_fewer() -> None:
 def test_halving_a_band_never_raises_the_fleet(name: str) -> None:
     given = uncertainties(demand=0.25, steps=0.25)
     classes = tuple(replace(each, spread=each.spread.narrowed(0.5)) for each in given.classes)
-    steps = given.with_spread(STEPS, given.inputs[0].spread.narrowed(0.5))
+    steps = _with_spread(given, STEPS, given.inputs[0].spread.narrowed(0.5))
     half = steps if name == STEPS else replace(given, classes=classes)
     for target in (0.2, 0.1, 0.05, 0.01):
         wide, narrow = (risk_model(given=each).least(target) for each in (given, half))
@@ -84,7 +89,7 @@ def test_a_narrower_band_of_anything_never_raises_the_fleet(
     if name == DEMAND:
         narrow = replace(wide, classes=tuple(replace(one, spread=one.spread.narrowed(share)) for one in wide.classes))
     else:
-        narrow = wide.with_spread(name, lognormal({STEPS: steps, PROMPTS: prompts}[name]).narrowed(share))
+        narrow = _with_spread(wide, name, lognormal({STEPS: steps, PROMPTS: prompts}[name]).narrowed(share))
     failing = Breakage(failures_per_s=1e-6, repair_s=3600.0)
     for target in (0.2, 0.05):
         few, many = (

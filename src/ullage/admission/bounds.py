@@ -26,7 +26,7 @@ from ullage.workload.classes import Metric, RequestClass
 
 # A replica that always has more than enough to do: twice what it can, so that its queue only grows.
 SATURATED_RATIO = 2.0
-# First-token limits are looked for on a grid of tenths, from a millisecond up.
+# First-token limits are searched on a grid of tenths, from a millisecond up.
 AGE_GROWTH_RATIO = 1.1
 _LEAST_AGE_S = 0.001
 OWN_LIMIT = "the engine's own limit"
@@ -150,7 +150,7 @@ def saturated(alone: Clients, running: int, saturation_rps: float) -> Pace:
             Metric.E2E: (times.end_s - times.admitted_s + times.outside_s)[mine],
             Metric.TPOT: ((times.end_s - times.first_token_s) / np.maximum(load.requests.output_tokens - 1, 1))[mine],
         }
-        # A class of which nobody came is taken to start as the others do.
+        # A class without requests is taken to start as the others do.
         starts = spent[Metric.TTFT] if mine.any() else (times.first_token_s - times.admitted_s + times.outside_s)[done]
         prefill[each.name] = quantile(starts, 0.95)
         broken += _broken(each, spent, outcome.itl[each.name].quantile_s)

@@ -10,7 +10,7 @@ with as many new replicas as the burst needs. Each joins once it was noticed and
 of its level.
 
 A shorter burst may always be as high as a longer one, and a way to absorb is never worse than the queue alone: both
-are true of the system, so what chance says against them is noise.
+are true of the system, so a chance deviation from them is noise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Clients of a pool that is asked for more than it can do: the experiment that every admission limit is read from.
+"""Clients of an overloaded pool: the experiment that every admission limit is read from.
 
 A few of the pool's replicas are simulated behind the same router, on the step basis that the fleet was sized with, by
 the trial of the service stage. Traffic is the mix as a Poisson process, because here bursts are the question and are
-put in by hand: `step_load` lays one upon a steady stream. What the simulator has stands for what a gateway does: a
+put in by hand: `step_load` adds one to a steady stream. The simulator's limits stand in for those of a gateway: a
 bound on the requests that wait at a replica, and a time by which the first token must be out, whoever takes the
 request down (the gateway, the client, the engine).
 """
@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 class Clients:
     """Who sends requests to the trial's pool, and how they behave. Rates are per replica.
 
-    A stream is taken up `lead_s` after its beginning: at first nobody has been here before, and no prefix is cached.
+    A stream is taken up `lead_s` after its beginning: before that no session has a history, and no prefix is cached.
     """
 
     trial: Trial

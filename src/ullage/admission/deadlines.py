@@ -88,7 +88,7 @@ def class_deadlines(
 
 
 def hop_rules(deadline: Deadline, *, wait_s: float, backoff_s: float) -> tuple[HopRule, ...]:
-    """What to ask of a request at each hop; `wait_s` is how long the queue is at the moment, at most its bound."""
+    """The timeouts of a request at each hop; `wait_s` is how long the queue is at the moment, at most its bound."""
     name, floor_s = deadline.class_name, deadline.floor_s
     return (
         HopRule(

@@ -1,6 +1,6 @@
 """Fair shares: who gets what when not everybody can have all.
 
-`max_min` fills like water: everybody's share rises in proportion to weight until it meets what was asked for (or the
+`max_min` fills like water: each share rises in proportion to weight until it meets the demand (or the
 most that one may take), and what they leave goes on rising for the others. Nobody can get more without somebody
 getting less who has no more per weight already. `by_priority` serves one level after the other and is max-min fair
 inside a level.

@@ -214,7 +214,7 @@ def _without_gateway(found: AdmissionLimits) -> str:
 
 
 def _notes(found: AdmissionLimits, policy: AdmissionPolicy, planning_rps: float) -> tuple[str, ...]:
-    """What a reader has to know that no single number says."""
+    """Caveats that no single figure carries."""
     missed = [f"{each.class_name} {each.slo_name}" for each in found.checks if each.is_missed_with_limits]
     kept = "admitted requests meet their SLOs" if not missed else f"{', '.join(missed)} is still violated"
     overload = (

@@ -46,15 +46,12 @@ _SCALER = Source(
 )
 
 
-class Success(enum.Enum):
+class Success(enum.StrEnum):
     """What makes a request a success: its SLOs met, an answer before its deadline, or any answer at all."""
 
     SLOS = "slo"
     DEADLINE = "deadline"
     ANSWER = "answer"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 def _assumed(
@@ -177,7 +174,7 @@ class AdmissionPolicy:
 
     @property
     def warm(self) -> Assumption:
-        """What says how many replicas are kept warm: a number that was stated, or a share of the pool."""
+        """The input that sets the warm replicas: a stated number, or a share of the pool."""
         return self.warm_replicas or self.warm_share
 
     def warm_count(self, replicas: int) -> int:

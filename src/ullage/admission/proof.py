@@ -34,7 +34,7 @@ OVERLOADS = (1.5, 3.0)
 class LimitProof:
     """One load under one way to enforce the limits, simulated on the fleet's own step basis.
 
-    `missed` are the SLOs that the requests which were let in do not meet; shares are of all requests that were sent.
+    `missed` are the SLOs that admitted requests do not meet; shares are of all requests that were sent.
     """
 
     enforced_by: str
@@ -62,7 +62,7 @@ class PlannedLoad:
 
 
 def planned_load(trial: Trial, probe: Probe, *, rate_rps: float, seed: int) -> PlannedLoad:
-    """The pool that stands for the trial's at its planning rate."""
+    """The sub-pool that represents the trial's pool at its planning rate."""
     stretched, tried_rps = rare_traffic(trial, rate_rps)
     tested, tested_rps = tested_pool(stretched, tried_rps, stretched.replicas)
     strata = strata_of(tested.load_at, span_s=tested.span_s, seed=seed, work_s=probe.work_s)

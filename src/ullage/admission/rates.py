@@ -39,7 +39,7 @@ class ClassRate:
 
 @dataclass(frozen=True, kw_only=True)
 class TenantRate:
-    """What one tenant may send. `rate_rps` is its fair share when all of them want everything; `granted_rps` is what
+    """What one tenant may send. `rate_rps` is its fair share under full contention; `granted_rps` is what
     it gets of what it sends at the planning rate."""
 
     tenant: str

@@ -1,7 +1,7 @@
 """What retries make of an overload, and whether a pool comes back from one by itself.
 
-Every refusal and every timeout is asked again. At a load that a pool carries with ease the answers to a burst may all
-be too late, their work thrown away and asked for anew, and that alone keeps the pool full when the burst is long over:
+Every refusal and every timeout is retried. At a load that a pool carries with ease the answers to a burst may all
+be too late, their work wasted and retried, and that alone keeps the pool full long after the burst:
 it stays down although nothing is wrong with it (a metastable failure). The experiment is that burst. Below some load
 the pool recovers, above it does not, and a bound on waiting and on retries moves that load.
 
@@ -59,7 +59,7 @@ class Recovery:
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """What stands between clients and replicas."""
+    """The limits between clients and replicas."""
 
     name: str
     guard: Guard | None

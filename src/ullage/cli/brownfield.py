@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanOption, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -29,14 +30,7 @@ def command(
     arguments and autoscalers, values of vLLM's production stack and of llm-d, and Nodes.
     """
     from ullage import verbs
-    from ullage.verbs.what_if import what_if
 
-    with progress("planning", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.brownfield(
-                running, plan=plan, as_of=as_of, seed=seed, limit=limit, progress=report, **what
-            ),
-            changed,
-            traffic,
-        )
+    ask = partial(verbs.brownfield, running, plan=plan, as_of=as_of, seed=seed, limit=limit)
+    found = ask_verb("planning", ask, changed, traffic, quiet=quiet)
     return answered(found, json=json, no_color=no_color)

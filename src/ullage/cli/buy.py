@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from ullage.cli.options import AsJson, AsOf, Explain, Fleet, Limit, NoColor, PlanArgument, Quiet, Seed, Set, Traffic
-from ullage.cli.terminal import answered, explained, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -40,27 +41,7 @@ def command(
     differently. Existing commitments are prices.held, classes that may be interrupted prices.spot_classes.
     """
     from ullage import verbs
-    from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
 
-    if file is None:
-        talk("No plan file given: buying the built-in example.", quiet=quiet)
-    with progress("buying", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.buy(
-                file,
-                fleet=fleet,
-                months=months,
-                regret=regret,
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
-            ),
-            changed,
-            traffic,
-        )
-    if explain is not None and not isinstance(last(found), Refusal):
-        return explained(found, explain, verb="buy", json=json, no_color=no_color)
-    return answered(found, json=json, no_color=no_color)
+    ask = partial(verbs.buy, file, fleet=fleet, months=months, regret=regret, as_of=as_of, seed=seed, limit=limit)
+    found = ask_verb("buying", ask, changed, traffic, quiet=quiet, example=file is None)
+    return answered(found, json=json, no_color=no_color, explain=explain, verb="buy")

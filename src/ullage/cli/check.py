@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Limit, Listed, Markdown, NoColor, Quiet, Rules, Seed, Set, Traffic
-from ullage.cli.terminal import answer, answered, progress, talk
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Limit,
+    Listed,
+    Markdown,
+    NoColor,
+    Quiet,
+    Rules,
+    Seed,
+    Set,
+    Traffic,
+    plan_and_names,
+)
+from ullage.cli.terminal import answer, answered, ask_verb
 from ullage.errors import ExitCode
 
 
@@ -34,26 +47,14 @@ def command(
     from ullage import verbs
     from ullage.report.decisions.check_page import check_list
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
     if listed:
         answer(check_list(), no_color=no_color)
         return ExitCode.OK
-    asked = list(names or ())
-    if file is not None and not Path(file).suffix and not Path(file).exists():
-        # A word that is no file is meant as a check, spelt well or not.
-        asked = [file, *asked]
-        file = None
-    if file is None:
-        talk("No plan file given: checking the built-in example.", quiet=quiet)
-    with progress("checking", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.check(
-                file, asked, rules=rules or (), as_of=as_of, seed=seed, limit=limit, progress=report, **what
-            ),
-            changed,
-            traffic,
-        )
+    file, chosen = plan_and_names(file, names)
+    ask = partial(verbs.check, file, chosen, rules=rules or (), as_of=as_of, seed=seed, limit=limit)
+    found = ask_verb("checking", ask, changed, traffic, quiet=quiet, example=file is None)
     code = answered(found, json=json, markdown=markdown, no_color=no_color)
     done = last(found)
     return ExitCode.REFUSED if not isinstance(done, Refusal) and done.checks.mistakes else code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,7 @@ from ullage.cli.options import (
     Set,
     Traffic,
 )
-from ullage.cli.terminal import answered, explained, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 Rule = Annotated[
     str,
@@ -126,31 +127,24 @@ def command(
     from ullage.files.whole import check_target, write_whole
     from ullage.load.typed import parse_columns, parse_shares
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
     for target, option in ((focus, "--focus"), (csv, "--csv")):
         if target is not None:
             check_target(target, field=option, force=force)
-    if file is None:
-        talk("No plan file given: the built-in example.", quiet=quiet)
-    with progress("planning", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.cost(
-                file, by=by, rule=rule, basis=basis, idle=idle, spread_rule=spread_by,
-                allotted=parse_shares(allotted or [], "--allotted"),
-                known=known, usage=usage or [], columns=parse_columns(column or []),
-                against=against, marginal=marginal, commit=commit, before=before,
-                months=12 if year else 3 if quarter else None, fleet=fleet, ledger=ledger,
-                as_of=as_of, seed=seed, limit=limit, progress=report, **what,
-            ),
-            changed,
-            traffic,
-        )  # fmt: skip
+    ask = partial(
+        verbs.cost,
+        file, by=by, rule=rule, basis=basis, idle=idle, spread_rule=spread_by,
+        allotted=parse_shares(allotted or [], "--allotted"),
+        known=known, usage=usage or [], columns=parse_columns(column or []),
+        against=against, marginal=marginal, commit=commit, before=before,
+        months=12 if year else 3 if quarter else None, fleet=fleet, ledger=ledger,
+        as_of=as_of, seed=seed, limit=limit,
+    )  # fmt: skip
+    found = ask_verb("planning", ask, changed, traffic, quiet=quiet, example=file is None)
     bill = last(found)
     if focus is not None and not isinstance(bill, Refusal):
         write_whole(focus, bill.focus(), field="--focus", force=force)
     if csv is not None and not isinstance(bill, Refusal):
         write_whole(csv, bill.chargeback(), field="--csv", force=force)
-    if explain is not None and not isinstance(last(found), Refusal):
-        return explained(found, explain, verb="cost", json=json, no_color=no_color)
-    return answered(found, json=json, no_color=no_color)
+    return answered(found, json=json, no_color=no_color, explain=explain, verb="cost")

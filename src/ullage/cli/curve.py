@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ from ullage.cli.options import (
     Slos,
     Traffic,
 )
-from ullage.cli.terminal import answered, explained, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 from ullage.errors import ExitCode, Rejection
 
 
@@ -60,33 +61,23 @@ def command(
     """
     from ullage import verbs
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
-    if file is None:
-        talk("No plan file given: the built-in example.", quiet=quiet)
-    with progress("simulating", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.curve(
-                file,
-                slos=slo or [],
-                definitions=definitions,
-                calibration=calibration,
-                beside=beside,
-                margin=margin,
-                sensitivity=sensitivity,
-                measured=measured or [],
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
-            ),
-            changed,
-            traffic,
-        )
+    ask = partial(
+        verbs.curve,
+        file,
+        slos=slo or [],
+        definitions=definitions,
+        calibration=calibration,
+        beside=beside,
+        margin=margin,
+        sensitivity=sensitivity,
+        measured=measured or [],
+        as_of=as_of,
+        seed=seed,
+        limit=limit,
+    )
+    found = ask_verb("simulating", ask, changed, traffic, quiet=quiet, example=file is None)
     swept = last(found)
-    if explain is None or isinstance(swept, Refusal):
-        code = answered(found, json=json, no_color=no_color)
-    else:
-        code = explained(swept, explain, verb="curve", json=json, no_color=no_color)
+    code = answered(found, json=json, no_color=no_color, explain=explain, verb="curve")
     return ExitCode.REFUSED if not isinstance(swept, Refusal) and isinstance(swept.point, Rejection) else code

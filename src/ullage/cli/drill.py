@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Explain, Limit, Listed, NoColor, Quiet, RunOn, Seed, Set, Traffic
-from ullage.cli.terminal import answer, answered, explained, progress, talk
+from ullage.cli.options import (
+    AsJson,
+    AsOf,
+    Explain,
+    Limit,
+    Listed,
+    NoColor,
+    Quiet,
+    RunOn,
+    Seed,
+    Set,
+    Traffic,
+    plan_and_names,
+)
+from ullage.cli.terminal import answer, answered, ask_verb
 from ullage.errors import ExitCode
 
 
@@ -34,28 +47,14 @@ def command(
     from ullage import verbs
     from ullage.report.decisions.drill_page import drill_list
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
     if listed:
         answer(drill_list(), no_color=no_color)
         return ExitCode.OK
-    asked = list(names or ())
-    if file is not None and not Path(file).suffix and not Path(file).exists():
-        # A word that is no file is meant as a drill, spelt well or not.
-        asked = [file, *asked]
-        file = None
-    if file is None:
-        talk("No plan file given: drilling the built-in example.", quiet=quiet)
-    with progress("drilling", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.drill(
-                file, asked, as_of=as_of, seed=seed, limit=limit, run_on=run_on, progress=report, **what
-            ),
-            changed,
-            traffic,
-        )
-    done = last(found)
-    if explain is not None and not isinstance(done, Refusal):
-        return explained(found, explain, verb="drill", json=json, no_color=no_color)
-    code = answered(found, json=json, no_color=no_color)
-    return ExitCode.REFUSED if not isinstance(done, Refusal) and done.drills.failed else code
+    file, chosen = plan_and_names(file, names)
+    ask = partial(verbs.drill, file, chosen, as_of=as_of, seed=seed, limit=limit, run_on=run_on)
+    found = ask_verb("drilling", ask, changed, traffic, quiet=quiet, example=file is None)
+    code, done = answered(found, json=json, no_color=no_color, explain=explain, verb="drill"), last(found)
+    failed = explain is None and not isinstance(done, Refusal) and done.drills.failed
+    return ExitCode.REFUSED if failed else code

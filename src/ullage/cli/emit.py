@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ from ullage.cli.options import (
     Set,
     Traffic,
 )
-from ullage.cli.terminal import answer, answer_text, answered, progress, talk
+from ullage.cli.terminal import answer, answer_text, answered, ask_verb, talk
 from ullage.errors import ExitCode, InputError
 
 
@@ -64,7 +65,7 @@ def command(
     from ullage.files.whole import check_folder
     from ullage.report.decisions.emit_page import target_list
     from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
     if listed:
         answer(target_list({name: each.gives for name, each in TARGETS.items()}), no_color=no_color)
@@ -76,14 +77,8 @@ def command(
         check_folder(out, field="--out")
     names = [name.strip() for each in target or () for name in each.split(",") if name.strip()]
     ran: dict[str, Any] = {"as_of": as_of, "seed": seed, "limit": limit}
-    with progress("emitting", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.emit(
-                file, names, stored=stored, against=against, searched=searched, progress=report, **ran, **what
-            ),
-            changed,
-            traffic,
-        )
+    ask = partial(verbs.emit, file, names, stored=stored, against=against, searched=searched, **ran)
+    found = ask_verb("emitting", ask, changed, traffic, quiet=quiet)
     made = last(found)
     if isinstance(made, Refusal):
         return answered(found, json=json, no_color=no_color)

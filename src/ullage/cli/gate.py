@@ -23,7 +23,7 @@ from ullage.cli.options import (
     Timeout,
     Traffic,
 )
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 _SIDE = "A calibration, a load test of any tool, or a folder of load tests"
 
@@ -58,24 +58,20 @@ def command(
     from ullage.load.typed import parse_share
     from ullage.verbs.answer import Refusal
     from ullage.verbs.calibrate_fit import stated_test
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
-    if plan is None:
-        talk("No plan file given: comparing on the built-in example.", quiet=quiet)
-    with progress("comparing", quiet=quiet) as report:
-        ask = partial(
-            verbs.gate,
-            before,
-            after,
-            plan=plan,
-            tolerance_fraction=parse_share(tolerance, "--tolerance") or 0.0,
-            stated=stated_test(cached_share, replicas, timeout, accept),
-            quick=fast,
-            limit=limit,
-            as_of=as_of,
-            seed=seed,
-            progress=report,
-        )
-        found = what_if(ask, changed, traffic)
+    ask = partial(
+        verbs.gate,
+        before,
+        after,
+        plan=plan,
+        tolerance_fraction=parse_share(tolerance, "--tolerance") or 0.0,
+        stated=stated_test(cached_share, replicas, timeout, accept),
+        quick=fast,
+        limit=limit,
+        as_of=as_of,
+        seed=seed,
+    )
+    found = ask_verb("simulating", ask, changed, traffic, quiet=quiet, example=plan is None)
     code, done = answered(found, json=json, no_color=no_color), last(found)
     return code if isinstance(done, Refusal) else done.exit_code

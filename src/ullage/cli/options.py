@@ -23,6 +23,13 @@ def _date(text: str) -> datetime.date:
         ) from None
 
 
+def plan_and_names(file: str | None, names: list[str] | None) -> tuple[str | None, list[str]]:
+    """A plan file and names after it; a word without a suffix that is no file is the first name, spelt well or not."""
+    if file is None or Path(file).suffix or Path(file).exists():
+        return file, list(names or ())
+    return None, [file, *(names or ())]
+
+
 # ---- every verb ----------------------------------------------------------------------------------------
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: the same bytes for the same input, seed and date.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, RunOn, Seed, Set, Traffic
-from ullage.cli.terminal import answered, explained, progress, talk
+from ullage.cli.terminal import answered, progress, talk
 from ullage.errors import ExitCode
 
 
@@ -37,8 +37,6 @@ def command(
             changed,
             traffic,
         )
-    best = last(found)
-    if explain is not None and not isinstance(best, Refusal):
-        return explained(found, explain, verb="options", json=json, no_color=no_color)
-    code = answered(found, json=json, no_color=no_color)
-    return code if isinstance(best, Refusal) else ExitCode.OK if best.holds else ExitCode.REFUSED
+    code, best = answered(found, json=json, no_color=no_color, explain=explain, verb="options"), last(found)
+    failed = explain is None and not isinstance(best, Refusal) and not best.holds
+    return ExitCode.REFUSED if failed else code

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ullage.cli.options import AsJson, AsOf, NoColor, Quiet, RunOn, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -38,14 +39,7 @@ def command(
     served, and what moves where when a region is lost. Sizes are estimates unless they are marked decided.
     """
     from ullage import verbs
-    from ullage.verbs.what_if import what_if
 
-    with progress("first looks", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.portfolio(
-                plans, quotas=quotas, decide=decide, run_on=run_on, as_of=as_of, seed=seed, progress=report, **what
-            ),
-            changed,
-            traffic,
-        )
+    ask = partial(verbs.portfolio, plans, quotas=quotas, decide=decide, run_on=run_on, as_of=as_of, seed=seed)
+    found = ask_verb("first looks", ask, changed, traffic, quiet=quiet)
     return answered(found, json=json, no_color=no_color)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, Rules, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -35,24 +36,7 @@ def command(
     how our rule copes when ramps, starts, metrics or capacity are worse than planned.
     """
     from ullage import verbs
-    from ullage.verbs.what_if import what_if
 
-    if file is None:
-        talk("No plan file given: scaling the built-in example.", quiet=quiet)
-    with progress("scaling", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.scale(
-                file,
-                rules=rules or (),
-                days=days,
-                weeks=weeks,
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
-            ),
-            changed,
-            traffic,
-        )
+    ask = partial(verbs.scale, file, rules=rules or (), days=days, weeks=weeks, as_of=as_of, seed=seed, limit=limit)
+    found = ask_verb("scaling", ask, changed, traffic, quiet=quiet, example=file is None)
     return answered(found, json=json, no_color=no_color)

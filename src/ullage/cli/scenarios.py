@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, RunOn, Seed, Set, Traffic
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -31,16 +32,7 @@ def command(
     Best and worst are draws of the plan's own inputs, at the 10th and the 90th percentile of need.
     """
     from ullage import verbs
-    from ullage.verbs.what_if import what_if
 
-    if file is None:
-        talk("No plan file given: scenarios of the built-in example.", quiet=quiet)
-    with progress("scenarios", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.scenarios(
-                file, own or (), as_of=as_of, seed=seed, limit=limit, run_on=run_on, progress=report, **what
-            ),
-            changed,
-            traffic,
-        )
+    ask = partial(verbs.scenarios, file, own or (), as_of=as_of, seed=seed, limit=limit, run_on=run_on)
+    found = ask_verb("planning", ask, changed, traffic, quiet=quiet, example=file is None)
     return answered(found, json=json, no_color=no_color)

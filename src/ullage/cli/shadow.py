@@ -23,7 +23,7 @@ from ullage.cli.options import (
     Traffic,
     Until,
 )
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, ask_verb, talk
 
 
 def command(
@@ -51,25 +51,22 @@ def command(
     the plan proposes.
     """
     from ullage import verbs
-    from ullage.verbs.what_if import what_if
 
     if plan is None:
         talk("No plan file given: the built-in example's pool stands in for production's.", quiet=quiet)
-    with progress("shadowing", quiet=quiet) as report:
-        ask = partial(
-            verbs.shadow,
-            plan,
-            rules=rules or (),
-            files=files or (),
-            prometheus=prometheus,
-            http_config=http_config,
-            names=names,
-            from_=since,
-            until=until,
-            as_of=as_of,
-            seed=seed,
-            limit=limit,
-            progress=report,
-        )
-        found = what_if(ask, changed, traffic)
+    ask = partial(
+        verbs.shadow,
+        plan,
+        rules=rules or (),
+        files=files or (),
+        prometheus=prometheus,
+        http_config=http_config,
+        names=names,
+        from_=since,
+        until=until,
+        as_of=as_of,
+        seed=seed,
+        limit=limit,
+    )
+    found = ask_verb("shadowing", ask, changed, traffic, quiet=quiet)
     return answered(found, json=json, markdown=markdown, no_color=no_color)

@@ -48,7 +48,7 @@ from ullage.cli.options import (
     Transfer,
     Zone,
 )
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, ask_verb, talk
 
 if TYPE_CHECKING:
     from ullage.service.served import ServedPool
@@ -174,7 +174,6 @@ def command(
     from ullage.load.pool import ReplicaChoice
     from ullage.load.typed import parse_columns, parse_duration, parse_rate, parse_share, parse_tokens
     from ullage.verbs.simulate import LoadChoice
-    from ullage.verbs.what_if import what_if
 
     talk("No replica named: that of the built-in example.", quiet=quiet or plan is not None or model is not None)
     chosen = ReplicaChoice(
@@ -196,8 +195,7 @@ def command(
         replicas, routing, queue_limit, prefix_cache, between_turns, timeout=timeout, refresh=router_refresh
     )  # fmt: skip
     ask = partial(verbs.simulate, load, replica=chosen, plan=plan, pool=pool, prefill=prefill, transfer=transfer)
-    with progress("simulating", quiet=quiet) as report:
-        found = what_if(partial(ask, slos=slo or [], as_of=as_of, seed=seed, progress=report), changed, traffic)
+    found = ask_verb("simulating", partial(ask, slos=slo or [], as_of=as_of, seed=seed), changed, traffic, quiet=quiet)
     return answered(found, json=json, no_color=no_color)
 
 

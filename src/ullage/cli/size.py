@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ullage.cli.options import (
     AsJson,
     AsOf,
@@ -19,7 +21,7 @@ from ullage.cli.options import (
     Slos,
     Traffic,
 )
-from ullage.cli.terminal import answered, explained, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -45,29 +47,18 @@ def command(
     the plan's busiest hour. An SLO that no replica meets is refused (exit 3).
     """
     from ullage import verbs
-    from ullage.verbs.answer import Refusal
-    from ullage.verbs.what_if import last, what_if
 
-    if file is None:
-        talk("No plan file given: the built-in example.", quiet=quiet)
-    with progress("simulating", quiet=quiet) as report:
-        found = what_if(
-            lambda **what: verbs.size(
-                file,
-                rate=rate,
-                slos=slo or [],
-                definitions=definitions,
-                calibration=calibration,
-                beside=beside,
-                as_of=as_of,
-                seed=seed,
-                limit=limit,
-                progress=report,
-                **what,
-            ),
-            changed,
-            traffic,
-        )
-    if explain is not None and not isinstance(last(found), Refusal):
-        return explained(found, explain, verb="size", json=json, no_color=no_color)
-    return answered(found, json=json, no_color=no_color)
+    ask = partial(
+        verbs.size,
+        file,
+        rate=rate,
+        slos=slo or [],
+        definitions=definitions,
+        calibration=calibration,
+        beside=beside,
+        as_of=as_of,
+        seed=seed,
+        limit=limit,
+    )
+    found = ask_verb("simulating", ask, changed, traffic, quiet=quiet, example=file is None)
+    return answered(found, json=json, no_color=no_color, explain=explain, verb="size")

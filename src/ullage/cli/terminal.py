@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ullage.errors import ExitCode, InputError
@@ -105,11 +106,45 @@ def _forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def answered(found: VerbAnswer, *, json: bool, markdown: bool = False, no_color: bool = False) -> int:
-    """Print an answer as it was asked for; the exit code, which is that of a refusal where it is one."""
+def ask_verb(
+    doing: str,
+    verb: Callable[..., VerbAnswer],
+    changed: list[str] | None,
+    traffic: str | None,
+    *,
+    quiet: bool,
+    example: bool = False,
+) -> VerbAnswer:
+    """A verb's answer, with progress on stderr; with changes, beside the answer without them.
+
+    `example` says that no plan file was given, so that the built-in example is planned.
+    """
+    from ullage.verbs.what_if import what_if
+
+    if example:
+        talk(f"No plan file given: {doing} the built-in example.", quiet=quiet)
+    with progress(doing, quiet=quiet) as report:
+        return what_if(partial(verb, progress=report), changed, traffic)
+
+
+def answered(
+    found: VerbAnswer,
+    *,
+    json: bool,
+    markdown: bool = False,
+    no_color: bool = False,
+    explain: str | None = None,
+    verb: str = "",
+) -> int:
+    """Print an answer as it was asked for; the exit code, which is that of a refusal where it is one.
+
+    `explain` names the one number of the `verb`'s answer to print with its sources, where there is an answer.
+    """
     from ullage.verbs.answer import Refusal
     from ullage.verbs.what_if import last
 
+    if explain is not None and not isinstance(last(found), Refusal):
+        return explained(found, explain, verb=verb, json=json, no_color=no_color)
     if json:
         answer_json(found.to_dict())
     elif markdown:

@@ -24,7 +24,7 @@ from ullage.cli.options import (
     Timeout,
     Traffic,
 )
-from ullage.cli.terminal import answered, progress, talk
+from ullage.cli.terminal import answered, ask_verb
 
 
 def command(
@@ -57,24 +57,20 @@ def command(
     from ullage.report.encode import to_text
     from ullage.verbs.answer import Refusal
     from ullage.verbs.calibrate_fit import stated_test
-    from ullage.verbs.what_if import last, what_if
+    from ullage.verbs.what_if import last
 
     if verdict is not None:
         check_target(verdict, field="--verdict", force=force)
-    if plan is None:
-        talk("No plan file given: validating the built-in example.", quiet=quiet)
-    with progress("validating", quiet=quiet) as report:
-        ask = partial(
-            verbs.validate,
-            files,
-            plan=plan,
-            calibration=calibration,
-            stated=stated_test(cached_share, replicas, timeout, accept),
-            as_of=as_of,
-            seed=seed,
-            progress=report,
-        )
-        found = what_if(ask, changed, traffic)
+    ask = partial(
+        verbs.validate,
+        files,
+        plan=plan,
+        calibration=calibration,
+        stated=stated_test(cached_share, replicas, timeout, accept),
+        as_of=as_of,
+        seed=seed,
+    )
+    found = ask_verb("validating", ask, changed, traffic, quiet=quiet, example=plan is None)
     code, done = answered(found, json=json, no_color=no_color), last(found)
     if isinstance(done, Refusal):
         return code

@@ -21,7 +21,7 @@ from ullage.cost.attribution.usage import GroupUse, summed_groups
 from ullage.cost.lines.line import BillLine
 from ullage.cost.quotes import Quotes
 from ullage.cost.service_use import ClassUse, Named, ServiceUse, TaskUse
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.evidence import Evidence, Figure, Source
 from ullage.prices.book import MissingPrice
 
@@ -223,8 +223,7 @@ def _requests_usd(use: ServiceUse, wanted: Mapping[str, float], by_class: Mappin
     names = {each.name for each in groups}
     usd = 0.0
     for name, count in wanted.items():
-        if name not in names:
-            raise unknown_name(field=f"task.{task}.requests", name=name, known=names)
+        check_name(name, names, field=f"task.{task}.requests")
         requests = sum(each.requests for each in groups if each.name == name)
         usd += count * by_class.get(name, 0) / 100.0 / requests if requests else 0.0
     return usd

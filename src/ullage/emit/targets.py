@@ -35,7 +35,7 @@ from ullage.emit.workloads.kserve import kserve_files
 from ullage.emit.workloads.kserve_llm import kserve_llm_files
 from ullage.emit.workloads.leaderworkerset import leaderworkerset_files
 from ullage.emit.workloads.production_stack import production_stack_files
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.planning.manifests import EmitSettings
 from ullage.service.trial.mix import LoadAt
 
@@ -135,8 +135,7 @@ def check_target_name(name: str) -> None:
             problem=f"({NOT_BUILT[name]}) is not made by this version",
             fix=f"Targets: {', '.join(TARGETS)}.",
         )
-    if name not in TARGETS:
-        raise unknown_name(field="--target", name=name, known=TARGETS, fix="ullage emit --list lists them.")
+    check_name(name, TARGETS, field="--target", fix="ullage emit --list lists them.")
 
 
 def _request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.execute.machine import memory_limit_bytes
 from ullage.planning.work.limit import DEFAULT_LIMIT, WorkLimit
 from ullage.units import BYTES, DURATION, parse
@@ -26,8 +26,7 @@ def parse_limit(text: str | None) -> WorkLimit:
         if not part.strip():
             continue
         name, _, value = (each.strip() for each in part.partition("="))
-        if name not in _KINDS:
-            raise unknown_name(field=_FIELD, name=name, known=_KINDS, fix="Give for example cpu=10min,memory=8GiB.")
+        check_name(name, _KINDS, field=_FIELD, fix="Give for example cpu=10min,memory=8GiB.")
         field, dimension = _KINDS[name]
         amount = float(parse(value, dimension, field=f"{_FIELD} {name}"))
         if amount <= 0.0:

@@ -29,7 +29,7 @@ class Progress(Protocol):
 
 
 def silent(fraction: float, stage: str = "", /) -> None:
-    """Nobody listens."""
+    """No progress is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)

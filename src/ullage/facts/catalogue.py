@@ -19,7 +19,7 @@ from ullage.errors import InputError, unknown_name
 from ullage.facts.sheet import Sheet, SheetKind, read_sheet
 
 _VENDORS = ("nvidia", "amd", "intel", "google", "aws", "instinct", "tesla")
-# What a repository's name says of tuning, and nobody types: it changes no number here.
+# Suffixes of repository names for tuning, which users leave out and which change no number here.
 _TUNED = ("instruct", "chat", "it", "hf", "base", "meta")
 
 

@@ -2,7 +2,7 @@
 
 Three traps are kept out by the meaning of the fields. Rates are dense: a data sheet's sparse rate is twice
 that. A link is counted in one direction: NVLink is advertised as the sum of both. Memory is what the driver
-hands out, which is below the number on the box; where nobody has published it, the range says so.
+hands out, which is below the number on the box; where it is not published, the range is wider.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Instance:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One accelerator. Each fact is an assumption with source and range; None where nobody has stated it."""
+    """One accelerator. Each fact is an assumption with source and range; None where it is not published."""
 
     name: str
     title: str
@@ -84,8 +84,6 @@ class Device:
     marketing_memory: Assumption
     memory_bandwidth: Assumption
     dense_rates: Mapping[str, Assumption]
-    achieved_rates: Mapping[str, Assumption]
-    memory_bandwidth_achieved: Assumption | None
     link_bandwidth: Assumption | None
     link_devices: Assumption | None
     pcie_bandwidth: Assumption | None
@@ -135,8 +133,6 @@ def device_of(sheet: Sheet) -> Device:
         marketing_memory=values["marketing_memory"],
         memory_bandwidth=values["memory_bandwidth"],
         dense_rates={each: values[f"{each}_dense"] for each in PRECISIONS if f"{each}_dense" in values},
-        achieved_rates={each: values[f"{each}_achieved"] for each in PRECISIONS if f"{each}_achieved" in values},
-        memory_bandwidth_achieved=values.get("memory_bandwidth_achieved"),
         link_bandwidth=values.get("link_bandwidth"),
         link_devices=values.get("link_devices"),
         pcie_bandwidth=values.get("pcie_bandwidth"),

@@ -1,4 +1,4 @@
-"""Serving engines: what each version does when nobody tells it otherwise.
+"""Serving engines: the defaults of each version.
 
 A default is a list of rows; each row says for which versions it holds, and where the engine decides by
 hardware, from (and below) which device memory, from how many devices and for which devices not:
@@ -10,7 +10,7 @@ hardware, from (and below) which device memory, from how many devices and for wh
     value = 8192
 
 Of the rows that hold, the most demanding one counts (most device memory, then most devices). A version
-outside the known range is refused; asked for, the nearest known version stands in and says so.
+outside the known range is refused; on request, the nearest known version is used, with a note.
 """
 
 from __future__ import annotations
@@ -94,11 +94,10 @@ ENGINES = SheetKind(
 
 @dataclass(frozen=True, kw_only=True)
 class EngineDefaults:
-    """The defaults of one engine version on one device. `matched` says which rows' versions were used."""
+    """The defaults of one engine version on one device."""
 
     engine: str
     version: str
-    matched: Mapping[str, str]
     fallback: str
     values: Mapping[str, Assumption]
 
@@ -142,7 +141,6 @@ def engine_defaults(
     return EngineDefaults(
         engine=sheet.name,
         version=asked,
-        matched={key: row.texts["versions"] for key, row in found.items()},
         fallback=fallback,
         values=_with_fraction(values, sheet.name, device_memory_bytes, devices),
     )
@@ -172,7 +170,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _tag(version: str) -> str:
-    """What stands behind the colon of an image's name; a version as it is."""
+    """The tag of an image's name; a version as it is."""
     return version.strip().rpartition(":")[2]
 
 
@@ -261,7 +259,7 @@ def _asked_version(sheet: Sheet, version: str | None) -> str:
 
 
 def _known_version(sheet: Sheet, version: str, *, nearest: bool) -> tuple[str, str]:
-    """The version whose rows are used, and why where it is not the one asked for."""
+    """The version whose rows are used, and why where it is not the requested one."""
     known = sheet.texts["versions"]
     if in_range(version, known):
         return version, ""

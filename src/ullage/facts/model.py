@@ -361,7 +361,7 @@ class VisionTower:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSize:
-    """What the publisher says the model's size is, to check our count against."""
+    """The size that the publisher states, to check our count against."""
 
     total_parameters: int
     active_parameters: int | None

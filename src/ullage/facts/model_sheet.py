@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.facts.catalogue import Catalogue, packaged
 from ullage.facts.model import (
     PLAIN_FORMATS,
@@ -260,8 +260,7 @@ def _make(sheet: Sheet, where: str, kind: type[Part], values: Mapping[str, Any])
 
 
 def _named(sheet: Sheet, where: str, name: str, known: Mapping[str, Part]) -> Part:
-    if name not in known:
-        raise unknown_name(field=f"{sheet.name}.toml: {where}", name=name, known=known)
+    check_name(name, known, field=f"{sheet.name}.toml: {where}")
     return known[name]
 
 

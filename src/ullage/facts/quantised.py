@@ -1,4 +1,4 @@
-"""A checkpoint that has no sheet of its own, by what its name says: a model of the catalogue, stored in another format.
+"""A checkpoint that has no sheet of its own, by its name: a model of the catalogue, stored in another format.
 
 `nvidia/Llama-3.3-70B-Instruct-FP4`, `amd/Kimi-K2.5-MXFP4` and `Qwen/Qwen3-32B-AWQ` name a model and a format. Which
 matrices publishers store so is a habit: all of them in 8 bits and in dense models; in mixtures of experts 4 bits are
@@ -45,7 +45,7 @@ _WHOLE_TENSORS = ("nvidia", "redhatai", "neuralmagic", "amd", "meta-llama")
 
 @dataclass(frozen=True, kw_only=True)
 class QuantisedName:
-    """What a name says: the model that it is of, and how its weights are stored, where it says that."""
+    """A parsed name: the model, and the format of its weights where the name contains it."""
 
     base: str
     format: WeightFormat | None

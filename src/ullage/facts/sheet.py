@@ -19,7 +19,7 @@
     devices = 8
 
 Sources that disagree are kept as a range: `low` and `high`, with `disputed_by` naming the other source.
-Reading is strict: an unknown key, a value without source, a source nobody uses are errors.
+Reading is strict: an unknown key, a value without source and an unused source are errors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.quantity import FLAG_UNIT, TEXT_UNIT, read_quantity
 
@@ -80,7 +80,7 @@ class FactRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """What one fact file says. `name` is the file's name without `.toml`."""
+    """One fact file. `name` is the file's name without `.toml`."""
 
     name: str
     texts: Mapping[str, str]
@@ -252,8 +252,7 @@ def _one_source(where: str, written: object) -> tuple[Source, Evidence]:
             field=f"{where}.date", value=date, problem="is not a date", fix="Write date = 2026-11-15, without quotes."
         )
     classes = {str(each): each for each in Evidence}
-    if table["evidence"] not in classes:
-        raise unknown_name(field=f"{where}.evidence", name=str(table["evidence"]), known=classes)
+    check_name(str(table["evidence"]), classes, field=f"{where}.evidence")
     texts = {key: str(read_quantity(f"{where}.{key}", table[key], TEXT_UNIT)) for key in ("what", "where")}
     licence = str(table.get("licence", ""))
     return Source(what=texts["what"], where=texts["where"], date=date, licence=licence), classes[table["evidence"]]
@@ -282,8 +281,7 @@ def _table(where: str, written: object) -> dict[str, Any]:
 
 def _refuse_unknown(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
     for key in table:
-        if key not in known:
-            raise unknown_name(field=where, name=key, known=known)
+        check_name(key, known, field=where)
 
 
 def _require(where: str, values: Mapping[str, Assumption], fields: Mapping[str, Field]) -> None:

@@ -4,7 +4,7 @@ A phase is a row of an engine's sheet, or of `platform` for what passes outside 
 
     [[phases]]
     phase = "graphs"
-    moves_with = "host"                      phases of one word are slow or fast together
+    moves_with = "host"                      phases with the same value are slow or fast together
     per_doubling = 1.46                      growth for each doubling of a replica's devices
     value = { value = "15.4 s", low = "4.96 s", high = "47.5 s" }
 
@@ -90,7 +90,7 @@ STARTUP = SheetKind(
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFact:
-    """One phase on one device, and how it grows with devices. `moves_with` names phases that share their luck."""
+    """One phase on one device, and how it grows with devices. `moves_with` groups phases that vary together."""
 
     phase: str
     moves_with: str

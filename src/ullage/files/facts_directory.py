@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 
 FOLDERS = ("devices", "engines", "models", "operations", "prices", "startups")
 
@@ -27,8 +27,7 @@ def read_facts_directory(directory: Path) -> dict[str, dict[str, str]]:
         if not folder.is_dir():
             fix = f"Put facts into {_folders()}."
             raise InputError(field="facts", value=folder.name, problem="does not lie in a folder of facts", fix=fix)
-        if folder.name not in FOLDERS:
-            raise unknown_name(field=f"facts: folder of {directory.name}", name=folder.name, known=FOLDERS)
+        check_name(folder.name, FOLDERS, field=f"facts: folder of {directory.name}")
         found[folder.name] = {file.name: _text(file) for file in _visible(folder)}
     if not any(found.values()):
         raise InputError(

@@ -54,7 +54,7 @@ NOT_PLANNED: Mapping[str, str] = {
         "Time outside the engine's steps is measured and not stated: calibrate on a load test, which has it.",
     ),
 }
-"""What people ask for by these names and no key says, with what to write instead."""
+"""Names that are no keys, with the key to write instead."""
 
 
 def read_sections(document: Document, kind: type[Read]) -> Read:

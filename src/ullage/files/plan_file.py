@@ -12,33 +12,27 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from ullage.errors import InputError
-from ullage.facts.engine import CAPACITY_POLICIES
-from ullage.facts.startup import STORAGES
 from ullage.files.faults import read_sections
 from ullage.files.keys import KeyPath, KeyRow, put_key, rows_of
-from ullage.files.sections.adapters import AdaptersSection
 from ullage.files.sections.admission import AdmissionSection
 from ullage.files.sections.ages import AgesSection
 from ullage.files.sections.claims import ClaimsSection
 from ullage.files.sections.class_traffic import OutcomesSection, UsersSection
 from ullage.files.sections.cost import CostSection
-from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import EmitSection
+from ullage.files.sections.evidence import EvidenceSection
 from ullage.files.sections.options import OptionsSection
 from ullage.files.sections.policy import PolicySection
+from ullage.files.sections.pool import PoolSection
 from ullage.files.sections.prices import PricesSection
 from ullage.files.sections.quantities import (
     DAY_S,
-    Bandwidth,
-    Bytes,
-    Count,
     CountOrNone,
     Duration,
     Growth,
     Range,
     Ratio,
     RequestRate,
-    Share,
     ShareOrNone,
     TokenRate,
     Tokens,
@@ -53,30 +47,14 @@ from ullage.files.sections.reliability import (
 )
 from ullage.files.sections.routing import RouteSection
 from ullage.files.sections.scaling import ScalingSection
-from ullage.files.sections.section import Key, Name, Section, ours
+from ullage.files.sections.section import Key, Name, Section
 from ullage.files.sections.sites import SitesSection
-from ullage.files.sections.speculation import SpeculationSection
 from ullage.files.sections.tools import ToolSection
 from ullage.files.strict_yaml import Document, read_yaml
-from ullage.memory.settings import PREFIX_CACHES
-from ullage.simulate.fleet import BETWEEN_TURNS, DEFAULT_ROUTER, ROUTINGS
-from ullage.units import DURATION, FRACTION, TOKENS
-
-# Defaults of the file itself. Those that a stage works with stand in that stage, with their sources.
-ENGINE = ours("pool.engine", "vllm", "", "the engine most request logs and load tests come from")
-TENSOR_PARALLEL = ours("pool.tensor_parallel", 1, "devices", "a replica of one device")
-PIPELINE_PARALLEL = ours("pool.pipeline_parallel", 1, "stages", "a replica without stages")
-EXPERT_PARALLEL = ours("pool.expert_parallel", 1, "devices", "experts are sharded as the layers are")
-APPROVED_CONCURRENCY = ours(
-    "pool.approved_concurrency", 1, "requests", "an engine refuses to start unless one request of its context fits"
-)
-STORAGE = ours("pool.storage", "shared-filesystem", "", "what published clusters read from: a file system of all nodes")
+from ullage.units import DURATION, TOKENS
 
 # Defaults that are worked out and not written down, in the words of the reference.
-_ANY, _NONE, _BUILT_IN, _ESTIMATED = "any", "none", "the built-in profile's", "step times are estimated"
-_ENGINES_OWN = "the engine's own: ullage facts engines"
-POOL = "pool"
-"""What the only pool is called where it has no name."""
+_ANY, _NONE, _BUILT_IN = "any", "none", "the built-in profile's"
 _LABEL = "It is a label: figures carry it in their names, and none changes its value."
 _PER_CLASS = "demand.*.planning_rate"
 
@@ -275,331 +253,6 @@ class WorkloadSection(Section):
         ),
     ] = ""
     classes: Annotated[tuple[ClassSection, ...], Field(min_length=1)]
-
-
-class EvidenceSection(Section):
-    """What is known by measurement."""
-
-    engine_logs: Annotated[
-        tuple[str, ...],
-        Key(
-            means="Start-up logs or /metrics dumps of this pool's engine.",
-            default="memory is estimated",
-            moves="memory.kv_tokens",
-        ),
-    ] = ()
-    startup_logs: Annotated[
-        tuple[str, ...],
-        Key(
-            means="Start-up logs or `vllm bench startup` results: how long a start takes.",
-            default="starts are as published",
-            moves="ready.cold_p50_s",
-        ),
-    ] = ()
-    load_tests: Annotated[
-        tuple[str, ...],
-        Key(
-            means="Load tests of this pool's replica, of any tool: its step times are fitted to them.",
-            default=_ESTIMATED,
-            moves="step.decode_1_s",
-        ),
-    ] = ()
-    step_profile: Annotated[
-        str | None,
-        Key(
-            means="A CSV of measured steps of this pool's replica, or `aiconfigurator` where it is installed.",
-            default=_ESTIMATED,
-            moves="step.decode_1_s",
-        ),
-    ] = None
-    calibrations: Annotated[
-        tuple[str, ...],
-        Key(
-            means="What `ullage calibrate --out` wrote for this pool's replica, in their place.",
-            default=_ESTIMATED,
-            moves="step.decode_1_s",
-        ),
-    ] = ()
-    cached_share: Annotated[
-        ShareOrNone | None,
-        Key(
-            means="The share of the load tests' prompt tokens that were prefix hits.",
-            default="as stated in their files, or none",
-            moves="step.prefill_1000_s",
-        ),
-    ] = None
-    tested_replicas: Annotated[
-        Count | None,
-        Key(
-            means="Replicas that shared the load of the load tests.",
-            default="as stated in their files, or 1",
-            moves="step.decode_64_s",
-        ),
-    ] = None
-    dated: Annotated[
-        datetime.date | None,
-        Key(
-            means="When the load tests and the step profile were made; their age counts from here.",
-            default="the day of planning",
-            moves="margin.evidence_ratio",
-        ),
-    ] = None
-    tested_device: Annotated[
-        str | None,
-        Key(
-            means="The device that the load tests ran on; on another one they scale an estimate.",
-            default="as stated in their files, or the pool's",
-            moves="step.decode_1_s",
-        ),
-    ] = None
-    tested_tensor_parallel: Annotated[
-        Count | None,
-        Key(
-            means="The tensor parallelism that the load tests ran with.",
-            default="as stated in their files, or the pool's",
-            moves="step.decode_1_s",
-        ),
-    ] = None
-    validated: Annotated[
-        tuple[str, ...],
-        Key(
-            means="What `ullage validate --verdict` wrote for this pool's replica.",
-            default="the plan says that it is not validated",
-            still="The first screen states it; no figure follows it.",
-        ),
-    ] = ()
-    accept: Annotated[
-        tuple[str, ...],
-        Key(
-            means="Anomalies despite which evidence is used: model, device, engine, parallelism, physics ...",
-            default="evidence of another configuration is refused",
-            still="It admits evidence; the evidence itself moves the figures.",
-        ),
-    ] = ()
-
-
-class HostCacheSection(Section):
-    """Blocks that the device lets go of stay in host memory, and are loaded when a prompt begins with them."""
-
-    bytes: Annotated[
-        Bytes, Key(means="Host memory that one replica keeps them in, such as 200GB.", moves="host.prefix_cache_bytes")
-    ]
-    bandwidth: Annotated[
-        Bandwidth,
-        Key(
-            means="What one replica loads from there, over all of its devices, such as 25GB/s.",
-            still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
-        ),
-    ]
-
-
-class PoolSection(Section):
-    """The replicas that serve it: model, engine, device, and the parallelism of one replica."""
-
-    name: Annotated[
-        Name | None, Key(means="The name of this pool in figures, among several.", default=POOL, still=_LABEL)
-    ] = None
-    model: Annotated[
-        str,
-        Field(min_length=1),
-        Key(means="A name in the catalogue, or a config.json or its folder.", moves="memory.weights_bytes"),
-    ]
-    device: Annotated[
-        str,
-        Field(min_length=1),
-        Key(means="A name in the catalogue: ullage facts devices.", moves="step.decode_1_s"),
-    ]
-    tensor_parallel: Annotated[
-        Count | None,
-        Range(least=1, most=1024),
-        Key(means="Devices over which each layer is sharded.", default=TENSOR_PARALLEL, moves="memory.weights_bytes"),
-    ] = None
-    pipeline_parallel: Annotated[
-        Count | None,
-        Range(least=1, most=1024),
-        Key(means="Stages into which the layers are divided.", default=PIPELINE_PARALLEL, moves="memory.weights_bytes"),
-    ] = None
-    expert_parallel: Annotated[
-        Count | None,
-        Range(least=1, most=1024),
-        Key(
-            means="Devices over which whole experts are divided.", default=EXPERT_PARALLEL, moves="memory.weights_bytes"
-        ),
-    ] = None
-    engine: Annotated[
-        str | None, Key(means="vllm, sglang or tensorrt-llm.", default=ENGINE, moves="memory.kv_tokens")
-    ] = None
-    engine_version: Annotated[
-        str | None,
-        Key(means="Its version.", default="the newest version that is known", moves="memory.kv_tokens"),
-    ] = None
-    memory_fraction: Annotated[
-        Share | None,
-        Range(least=0.01, most=1.0, dimension=FRACTION),
-        Key(means="The share of device memory for the engine.", default=_ENGINES_OWN, moves="memory.kv_tokens"),
-    ] = None
-    token_budget: Annotated[
-        Tokens | None,
-        Range(least=1, most=16777216, dimension=TOKENS),
-        Key(means="Tokens that one step may compute.", default=_ENGINES_OWN, moves="curve.sustained_rps"),
-    ] = None
-    max_sequences: Annotated[
-        Count | None,
-        Key(means="Sequences that run at once.", default=_ENGINES_OWN, moves="memory.activations_bytes"),
-    ] = None
-    poll_steps: Annotated[
-        Count | None,
-        Range(least=1, most=65536),
-        Key(
-            means="Decode steps between two polls for new requests (SGLang's --scheduler-recv-interval).",
-            default=_ENGINES_OWN,
-            moves="limit.*",
-        ),
-    ] = None
-    batch_wait_steps: Annotated[
-        Count | None,
-        Range(least=1, most=65536),
-        Key(
-            means="Steps that a request waits to be batched with others (TensorRT-LLM's batch_wait_timeout_iters).",
-            default="none",
-            moves="limit.*",
-        ),
-    ] = None
-    capacity_policy: Annotated[
-        str | None,
-        Key(
-            means="What must fit before a waiting request is let in: its present need (vLLM), that and a share of what "
-            "running answers may still come to (SGLang), every longest answer, or all prompts (both TensorRT-LLM's).",
-            default=_ENGINES_OWN,
-            moves="curve.sustained_rps",
-            choices=CAPACITY_POLICIES,
-        ),
-    ] = None
-    conservativeness: Annotated[
-        Ratio | None,
-        Range(least=0.0, most=100.0),
-        Key(
-            means="SGLang's --schedule-conservativeness: its first new-token ratio is 0.7 times this.",
-            default="1",
-            still="It decides only where answers fill the KV cache before other limits bind.",
-        ),
-    ] = None
-    max_output: Annotated[
-        Tokens | None,
-        Range(least=1, most=100000000, dimension=TOKENS),
-        Key(
-            means="Output tokens that requests allow at most (max_tokens), for engines that reserve room for them.",
-            default="the 99th percentile of what comes out in each class",
-            moves="curve.sustained_rps",
-        ),
-    ] = None
-    max_context: Annotated[
-        Tokens | None,
-        Range(least=2, most=100000000, dimension=TOKENS),
-        Key(
-            means="The longest context that the engine accepts; no class may be allowed a longer one.",
-            default="the longest context of any class",
-            moves="memory.sequences",
-        ),
-    ] = None
-    kv_dtype: Annotated[
-        str | None, Key(means="Of the KV cache.", default="as the checkpoint says", moves="memory.kv_bytes_per_token")
-    ] = None
-    speculation: Annotated[SpeculationSection | None, Key(means="Tokens drafted ahead, where it speculates.")] = None
-    adapters: Annotated[AdaptersSection | None, Key(means="LoRA adapters, where requests have their own.")] = None
-    disaggregated: Annotated[
-        DisaggregatedSection | None, Key(means="Prefill and decode on separate replicas, if disaggregated.")
-    ] = None
-    prefix_cache: Annotated[
-        str | None,
-        Key(
-            means="Where prefix hits come from: as the traffic states them where one replica's cache would still hold "
-            "them, from the simulated cache of each replica, or none.",
-            default="stated; simulated where the router goes by prefixes or sessions",
-            moves="curve.sustained_rps",
-            choices=PREFIX_CACHES,
-        ),
-    ] = None
-    router: Annotated[
-        str | None,
-        Key(
-            means="How requests are given to replicas: sticky sends a session to one of them, prefix_aware a prompt to "
-            "the one that has most of it, both unless that one is much busier than others.",
-            default=DEFAULT_ROUTER,
-            moves="curve.sustained_rps",
-            choices=ROUTINGS,
-        ),
-    ] = None
-    router_refresh: Annotated[
-        Duration | None,
-        Key(
-            means="How often the router's view of loads and caches is updated.",
-            default="always current",
-            still="Latencies at the planned size follow it, and replicas only where those come near their limits.",
-        ),
-    ] = None
-    host_cache: Annotated[
-        HostCacheSection | None, Key(means="The prefix cache's tier in host memory, where there is one.")
-    ] = None
-    between_turns: Annotated[
-        str | None,
-        Key(
-            means="Sessions whose next turn comes a think time or a tool call after the answer, and what becomes of "
-            "their KV until then: cached (it goes when others need the room), kept (it stays held), offloaded (to "
-            "host memory) or dropped.",
-            default="turns arrive as in the traffic, however long answers take",
-            moves="curve.sustained_rps",
-            choices=BETWEEN_TURNS,
-        ),
-    ] = None
-    approved_concurrency: Annotated[
-        Count | None,
-        Key(
-            means="Requests of the longest context that must fit in one replica at once.",
-            default=APPROVED_CONCURRENCY,
-            moves="memory.headroom_bytes",
-        ),
-    ] = None
-    least_replicas: Annotated[
-        Count | None,
-        Range(least=1, most=20000),
-        Key(means="Replicas that always run.", default="as many as needed", moves="fleet.replicas"),
-    ] = None
-    most_replicas: Annotated[
-        Count | None,
-        Range(least=1, most=20000),
-        Key(
-            means="The most replicas that may run, reserves included; a larger plan is refused.",
-            default="no limit",
-            moves="fleet.needed_replicas",
-        ),
-    ] = None
-    storage: Annotated[
-        str | None,
-        Key(
-            means="Where a new node reads the weights from.",
-            default=STORAGE,
-            moves="ready.weights_p50_s",
-            choices=tuple(STORAGES),
-        ),
-    ] = None
-    storage_bandwidth: Annotated[
-        Bandwidth | None,
-        Key(
-            means="How fast it reads them.",
-            default="what such storage usually gives: ullage facts startups",
-            moves="ready.weights_p50_s",
-        ),
-    ] = None
-    instance: Annotated[
-        str | None,
-        Key(
-            means="The machine its replicas run on, by name: ullage facts devices lists them.",
-            default="the one on which the fleet needs the fewest devices",
-            moves="packing.*",
-        ),
-    ] = None
-    evidence: Annotated[EvidenceSection | None, Key(means="Measurements of this pool.")] = None
 
 
 class PlanFile(Section):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.facts.device import find_device
 from ullage.files.faults import read_sections
 from ullage.files.sections.quantities import Count, CountOrNone, MoneyText, Names, PriceText, Share
@@ -80,8 +80,7 @@ def read_portfolio_file(text: str, *, file: str) -> PortfolioLimits:
     named += [(f"services.{each.name}.regions", each.regions) for each in read.services]
     for field, names in named:
         for name in names:
-            if name not in regions:
-                raise unknown_name(field=f"{file}: {field}", name=name, known=regions)
+            check_name(name, regions, field=f"{file}: {field}")
     return PortfolioLimits(
         name=read.portfolio,
         regions=tuple(

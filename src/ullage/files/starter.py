@@ -1,4 +1,4 @@
-"""A first plan file, written from what a user has: every line that was found says where, the others say what to decide.
+"""A first plan file, written from what a user has: each line has its origin, or what to decide.
 
 The text is a plan file as it stands: it can be planned with before anything in it was changed.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from ullage.files.plan_file import PoolSection
 from ullage.files.sections.policy import PolicySection
+from ullage.files.sections.pool import PoolSection
 from ullage.files.sections.section import Section, key_of, written
 from ullage.foreign import visible, yaml_scalar
 
@@ -31,7 +31,7 @@ _CACHED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A value for the file, and where it was found; an empty `where` means that nobody stated it."""
+    """A value for the file, and where it was found; an empty `where` means that it is not stated."""
 
     value: str
     where: str
@@ -39,7 +39,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class StarterClass:
-    """A class of requests: with a rate of its own, or found in a trace by its name; what it asks was not found."""
+    """A class of requests: with a rate of its own, or found in a trace by its name."""
 
     name: str
     rate: Found | None
@@ -136,7 +136,7 @@ def _evidence(starter: Starter) -> list[str]:
 
 
 def _tested(key: str, found: Found) -> str:
-    """Where the load tests ran. What they do not say is to be decided: the pool's value is only the likeliest."""
+    """Where the load tests ran. What they do not state is to be decided: the pool's value is only the likeliest."""
     known = found.where.startswith(("the load test", "as the load test"))
     where = "where the load tests ran" if known else "decide: the load tests do not say where they ran"
     return _line(key, Found(value=found.value, where=f"{where}; on anything else they scale an estimate"))

@@ -139,7 +139,7 @@ def _value(
 
 
 def _text(node: yaml.Node, path: tuple[str | int, ...], file: str) -> str:
-    """A text of one line: that of several lines is joined, and one with control characters is nobody's name."""
+    """A text of one line: that of several lines is joined, and one with control characters is no name."""
     place = f"{file}:{node.start_mark.line + 1}: {'.'.join(map(str, path))}"
     if not isinstance(node, yaml.ScalarNode):
         raise InputError(field=place, value="?", problem="is not a name of a key", fix="Write the key as a text.")

@@ -218,7 +218,7 @@ def _zone_states(domains: Domains) -> list[tuple[tuple[bool, ...], float]]:
 def _left_chances(domains: Domains, up: tuple[bool, ...], node_failures: Chances) -> Chances:
     """The chance of every number of replicas that stand on nodes that are up, in zones that are up."""
     nodes, replicas = len(domains.nodes), domains.replicas
-    # ways[f, r]: in how many ways f of the nodes looked at so far have failed and r replicas are left on the others.
+    # ways[f, r]: in how many ways f of the nodes so far have failed and r replicas are left on the others.
     ways = np.zeros((nodes + 1, replicas + 1))
     ways[0, 0] = 1.0
     for zone, is_up in zip(domains.zones, up, strict=True):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.errors import InputError, Rejection, Remedy, unknown_name
+from ullage.errors import InputError, Rejection, Remedy, check_name
 from ullage.evidence import Assumption, Figure, number
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.operations import operation_facts
@@ -55,8 +55,7 @@ class Reliability:
     crews: Assumption | None = None
 
     def __post_init__(self) -> None:
-        if self.survives.value not in SURVIVED:
-            raise unknown_name(field=self.survives.name, name=str(self.survives.value), known=SURVIVED)
+        check_name(str(self.survives.value), SURVIVED, field=self.survives.name)
         if self.availability is not None and not 0.0 < number(self.availability) < 1.0:
             raise InputError(
                 field=self.availability.name,

@@ -155,7 +155,7 @@ def lost_zone(setup: LossFleet) -> LossScenario | Impossible:
 
 
 def lost_region(setup: LossFleet) -> LossScenario | Impossible:
-    """The region that the loss of another fills most, by itself: its traffic rises while the other is gone."""
+    """The region that the loss of another fills most, by itself: its traffic rises while the other is down."""
     regions = setup.reserves.region.shares
     if len(regions) < 2:
         return "all replicas are in one region"
@@ -242,7 +242,7 @@ def burst_during_scale_up(setup: LossFleet) -> LossScenario:
 
 
 def cache_flush(setup: LossFleet) -> LossScenario:
-    """All cached prefixes are gone at once, and every prompt is computed in full until caches are full again."""
+    """All cached prefixes are lost at once, and every prompt is computed in full until caches are full again."""
     tokens_per_s = setup.load_fraction * float(setup.demand.figures["demand.token_rate"].value)
     refill_s = max(LEAST_REFILL_S, setup.replica.engine.kv_tokens * setup.replicas / tokens_per_s)
     times = setup.times

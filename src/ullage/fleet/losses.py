@@ -42,16 +42,13 @@ TITLES = {
 }
 
 
-class LossVerdict(enum.Enum):
+class LossVerdict(enum.StrEnum):
     """What a check shows. Undecided: attainment is below the SLO by no more than the runs differ."""
 
     HOLDS = "holds"
     UNDECIDED = "undecided"
     BREAKS = "breaks"
     OUTAGE = "outage"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +182,9 @@ def _fleet(
     )
 
 
-# So few requests in a loss tell a p95 from a p90. A service that is asked less often than that is watched for longer.
+# So few requests in a loss tell a p95 from a p90. A service with less traffic is simulated for longer.
 _LEAST_REQUESTS = 600
-# Nobody is watched for longer than about a day; rarer traffic is made brisker.
+# No simulation is longer than about a day; rarer traffic is sped up.
 _MOST_LONGER = 48.0
 
 

@@ -5,7 +5,7 @@ windows of that time, so that many are out at once:
 
     nodes at once = ceil(nodes x (drain + work + start) / windows in `every`)
 
-The reserve is what the fullest so many nodes hold, itself included, since it stands on nodes too. In a window with less
+The reserve is what the fullest so many nodes hold, itself included, since it runs on nodes too. In a window with less
 demand than is planned for, the replicas that it leaves idle stand in first.
 """
 

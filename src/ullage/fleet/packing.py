@@ -26,7 +26,7 @@ _Part = tuple[int, str]
 """The devices of one part of a replica on one node, and its pool."""
 
 NODE_DEVICES = 8
-"""What most machines with linked accelerators have, and what a shape is looked for by where none is stated."""
+"""The size of most machines with linked accelerators, and the default size of a node."""
 
 ASSUMED_NODE = Assumption(
     name="packing.node_devices",
@@ -247,7 +247,7 @@ def _spread(parts: Sequence[_Part], size: int, least_nodes: int = 0) -> Counter[
 
 def _fullest_first(parts: Sequence[_Part], size: int) -> Counter[tuple[_Part, ...]]:
     """Parts of several sizes or pools, each into the fullest node that still holds it."""
-    # Nodes by the devices they have left; a node is the tuple of what stands in it.
+    # Nodes by the devices they have left; a node is the tuple of its parts of replicas.
     open_nodes: dict[int, list[tuple[_Part, ...]]] = defaultdict(list)
     for part in parts:
         room = min((left for left, nodes in open_nodes.items() if nodes and left >= part[0]), default=None)

@@ -1,4 +1,4 @@
-"""The quiet part of the week: when versions change and nodes are patched, and how much is asked of a fleet then."""
+"""The quiet part of the week: when versions change and nodes are patched, and how much of the load is left then."""
 
 from __future__ import annotations
 

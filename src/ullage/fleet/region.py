@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Figure, number
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
@@ -33,8 +33,7 @@ class RegionPolicy:
     failover: Assumption = FAILOVER
 
     def __post_init__(self) -> None:
-        if self.survives.value not in ("one", "none"):
-            raise unknown_name(field=self.survives.name, name=str(self.survives.value), known=("one", "none"))
+        check_name(str(self.survives.value), ("one", "none"), field=self.survives.name)
         if not 0.0 <= number(self.failover) <= 1.0:
             raise InputError(
                 field=self.failover.name,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ullage.errors import InputError, Rejection, unknown_name
+from ullage.errors import InputError, Rejection, check_name
 from ullage.evidence import Assumption, Evidence, Figure, number
 from ullage.fleet.canary import canary_figures, variation
 from ullage.fleet.choices import choice
@@ -50,12 +50,10 @@ class ReservePolicy:
 
     def __post_init__(self) -> None:
         for given, known in ((self.counted, ("sum", "overlap")), (self.batch, ("fills", "never"))):
-            if given.value not in known:
-                raise unknown_name(field=given.name, name=str(given.value), known=known)
+            check_name(str(given.value), known, field=given.name)
         named = [name for group in self.groups for name in group]
         for name in named:
-            if name not in NAMES:
-                raise unknown_name(field=self.overlap.name, name=name, known=NAMES)
+            check_name(name, NAMES, field=self.overlap.name)
             if named.count(name) > 1:
                 raise InputError(
                     field=self.overlap.name,
@@ -81,7 +79,7 @@ class ReservePolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class ReserveSettings:
-    """All that a user may say about reserves."""
+    """The settings of reserves."""
 
     reliability: Reliability = field(default_factory=reliability)
     rollout: Rollout = field(default_factory=Rollout)
@@ -318,7 +316,7 @@ def _capped(
     given: ReserveSettings,
     nodes_of: Callable[[int], tuple[int, ...]],
 ) -> tuple[ReserveLine, ...]:
-    """What caps on utilisation ask for beside the replicas that serve already; nothing where there are none."""
+    """The replicas that caps on utilisation need beside those that serve already; nothing where there are none."""
     if not given.caps.most:
         return ()
     devices = steady.devices // steady.replicas
@@ -447,7 +445,7 @@ def _short_regions(region: RegionReserve, placed: Placement) -> tuple[str, ...]:
 
 
 def _quiet_notes(given: ReserveSettings, rollout: RolloutReserve, maintenance: MaintenanceReserve) -> tuple[str, ...]:
-    """Hours that nobody stated: planned work is taken to be done when little is asked."""
+    """The default hours: planned work is done when traffic is low."""
     unsaid = {
         "rollout": (given.rollout.demand, rollout.figures["reserve.rollout_demand_fraction"]),
         "maintenance": (given.maintenance.demand, maintenance.figures["reserve.maintenance_demand_fraction"]),

@@ -8,7 +8,7 @@ controller of a Deployment turn by turn and says so.
     unavailable = 0 and no free devices     ->  deadlock
     surge of s, nothing unavailable         ->  ceil(replicas / s) turns of one start each
 
-Versions change when little is asked of the fleet. Replicas that such hours leave idle may be missing, so that a rollout
+Versions change when traffic is low. Replicas that such hours leave idle may be missing, so that a rollout
 of the quietest hours takes its turns out of the fleet, and devices are bought only for what they do not suffice for.
 """
 
@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ullage.errors import InputError, InternalError, Rejection, Remedy, unknown_name
+from ullage.errors import InputError, InternalError, Rejection, Remedy, check_name
 from ullage.evidence import Assumption, Figure, number
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
@@ -53,8 +53,7 @@ class Rollout:
     demand: Assumption | None = None
 
     def __post_init__(self) -> None:
-        if self.strategy.value not in STRATEGIES:
-            raise unknown_name(field=self.strategy.name, name=str(self.strategy.value), known=STRATEGIES)
+        check_name(str(self.strategy.value), STRATEGIES, field=self.strategy.name)
         none_missing = self.unavailable is not None and number(self.unavailable) == 0
         if self.surge is not None and number(self.surge) == 0 and none_missing:
             raise InputError(

@@ -1,7 +1,7 @@
 """Sites: regions and zones with their quotas, and replicas spread over them.
 
 A quota is what a provider allows on one day: an `Assumption` in devices, with its source and date, of a zone or of a
-whole region. Where none is stated there is no limit here, and the placement says that nobody has stated one.
+whole region. Where none is stated there is no limit here, and the placement says that none is stated.
 
     place(12, sites, devices=2)  ->  Placement, or a Rejection that names the quota and the nearest number that fits
 
@@ -83,14 +83,14 @@ class Sites:
         return Sites(regions=tuple(free))
 
 
-def equal_zones(zones: int, *, region: str = "region") -> Sites:
+def equal_zones(zones: int) -> Sites:
     """So many zones of one region, without quotas: what a plan assumes of which only the number of zones is known.
 
     >>> [zone.name for zone in equal_zones(2).zones]
     ['zone-1', 'zone-2']
     """
     return Sites(
-        regions=(Region(name=region, zones=tuple(Zone(name=f"zone-{number}") for number in range(1, zones + 1))),)
+        regions=(Region(name="region", zones=tuple(Zone(name=f"zone-{number}") for number in range(1, zones + 1))),)
     )
 
 

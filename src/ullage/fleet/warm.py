@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.evidence import Assumption, Figure, number
 from ullage.fleet.choices import choice
 from ullage.fleet.lines import ReserveLine
@@ -45,12 +45,8 @@ class Warm:
     absorbed: Assumption | Figure | None = None
 
     def __post_init__(self) -> None:
-        if self.follows.value not in ("demand", "peak"):
-            raise unknown_name(field=self.follows.name, name=str(self.follows.value), known=("demand", "peak"))
-        if self.start.value not in [each.value for each in Level]:
-            raise unknown_name(
-                field=self.start.name, name=str(self.start.value), known=[each.value for each in Level]
-            )  # fmt: skip
+        check_name(str(self.follows.value), ("demand", "peak"), field=self.follows.name)
+        check_name(str(self.start.value), [each.value for each in Level], field=self.start.name)
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:

@@ -19,7 +19,7 @@ from ullage.errors import InputError
 _FIX = "Give a file that ullage ledger export wrote."
 
 
-class EntryKind(enum.Enum):
+class EntryKind(enum.StrEnum):
     """What can be kept."""
 
     PLAN = "plan"
@@ -27,9 +27,6 @@ class EntryKind(enum.Enum):
     OBSERVATION = "observation"
     BILL = "bill"
     RECONCILIATION = "reconciliation"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

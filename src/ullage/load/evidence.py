@@ -1,4 +1,4 @@
-"""What was measured, from the files that say it: load tests, calibrations, step profiles, engine logs, price lists."""
+"""Measurements, from their files: load tests, calibrations, step profiles, engine logs, price lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ullage.load.texts import read_json
 
 if TYPE_CHECKING:
     from ullage.facts.model import Model
-    from ullage.files.plan_file import EvidenceSection
+    from ullage.files.sections.evidence import EvidenceSection
     from ullage.files.sections.prices import PricesSection
     from ullage.memory.engine_report import EngineMemory
     from ullage.memory.sharding import Sharding

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ullage.files.keys import KeyPath
     from ullage.files.strict_yaml import Document
 
-# What a stage calls it -> the key of the file. Keys of a pool are those of the pool that is looked at.
+# What a stage calls it -> the key of the file. Keys of a pool are those of the pool at hand.
 _OF_POOL = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",

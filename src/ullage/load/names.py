@@ -71,7 +71,7 @@ def short_reading(key: str, name: str, catalogue: Catalogue, *, chosen: str) -> 
 
 
 def _packaged(kind: str) -> Catalogue:
-    """One import for each kind: a catalogue that is not asked for is not read."""
+    """One import for each kind: a catalogue that is not used is not read."""
     if kind == "devices":
         from ullage.facts.device import devices
 

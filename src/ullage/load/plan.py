@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ullage.evidence import Assumption
     from ullage.facts.catalogue import Catalogue
     from ullage.facts.model import Model
-    from ullage.files.plan_file import PlanFile, PoolSection
+    from ullage.files.plan_file import PlanFile
+    from ullage.files.sections.pool import PoolSection
     from ullage.files.strict_yaml import Document
     from ullage.load.plan_spec import Loaded, LoadedPool
     from ullage.planning.spec import PlanSpec, PoolSpec
@@ -52,13 +53,13 @@ def load_plan(
 
 
 def plan_document(source: PlanSource, changes: Changes = NO_CHANGES) -> Document:
-    """What the plan says, key by key with its lines, after these changes."""
+    """The plan's document, key by key with its lines, after these changes."""
     return changed_document(_document(source), changes)
 
 
 def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     """Refuse now, by key and line, what a stage would refuse later by the name of an assumption."""
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
     from ullage.memory.budget import memory_budget
     from ullage.planning.planned_for import even_odds, pool_memory
     from ullage.service.stage import scheduler_limits
@@ -66,7 +67,7 @@ def _look_ahead(spec: PlanSpec, read: PlanFile, document: Document) -> None:
     places = {each.name or POOL: index for index, each in enumerate(read.every_pool)}
     for pool in spec.pools:
         with located(lambda: document, pool=_pool_key(read, places[pool.whole])):
-            # What an engine states about itself is looked at where it is used.
+            # What an engine states about itself is checked where it is used.
             memory = (
                 pool_memory(pool)
                 if pool.reported is None
@@ -139,7 +140,7 @@ def _load(read: PlanFile, document: Document, folder: Path, as_of: datetime.date
 
 def _with_readings(spec: PlanSpec, read: PlanFile, folder: Path) -> PlanSpec:
     """The specification, with what a short name was taken for as an assumption of its pool: h100 is h100-sxm."""
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
     from ullage.load.names import load_catalogue, short_reading
 
     facts = None if read.facts is None else folder / read.facts
@@ -169,7 +170,7 @@ def _has_own_device(pool: PoolSpec, section: PoolSection) -> bool:
 
 
 def _with_choices(spec: PlanSpec, said: Sequence[Assumption]) -> PlanSpec:
-    """The specification, with these listed among what it was asked for."""
+    """The specification, with these listed among its inputs."""
     first, *others = spec.pools
     return replace(spec, pools=(replace(first, choices=(*first.choices, *said)), *others))
 

@@ -9,24 +9,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ullage.cost.quotes import PriceChoice
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.evidence import Assumption, Evidence
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.engine import CAPACITY_POLICIES
 from ullage.facts.model import Model
 from ullage.facts.startup import STORAGES
-from ullage.files.plan_file import (
-    APPROVED_CONCURRENCY,
-    ENGINE,
-    POOL,
-    STORAGE,
-    TENSOR_PARALLEL,
-    ClassSection,
-    HostCacheSection,
-    PlanFile,
-    PoolSection,
-)
+from ullage.files.plan_file import ClassSection, PlanFile
 from ullage.files.sections.admission import admission_of
 from ullage.files.sections.ages import check_owners
 from ullage.files.sections.claims import claims_of
@@ -36,6 +26,15 @@ from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import emit_of
 from ullage.files.sections.options import options_of
 from ullage.files.sections.policy import utilisation_caps
+from ullage.files.sections.pool import (
+    APPROVED_CONCURRENCY,
+    ENGINE,
+    POOL,
+    STORAGE,
+    TENSOR_PARALLEL,
+    HostCacheSection,
+    PoolSection,
+)
 from ullage.files.sections.prices import prices_of
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.reliability import reserve_settings
@@ -47,11 +46,12 @@ from ullage.fleet.packing import chosen_shape, shapes_of
 from ullage.fleet.reserves import ReserveSettings
 from ullage.fleet.sites import Sites
 from ullage.fleet.warm import FOLLOWS
+from ullage.load.pool_cache import between_turns, host_cache
 from ullage.memory.adapters import SLOWDOWN, Adapters
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.kv import cache_cost
-from ullage.memory.settings import OFF, PREFIX_CACHES, STATED, HostCache, RuntimeSettings, resolve
+from ullage.memory.settings import PREFIX_CACHES, RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
@@ -64,7 +64,7 @@ from ullage.scaling.settings import ScalingSettings
 from ullage.service.calibration.aged import step_drift
 from ullage.service.calibration.pool_step import NO_EVIDENCE, StepEvidence
 from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_name
-from ullage.simulate.fleet import BETWEEN_TURNS, ROUTINGS
+from ullage.simulate.fleet import ROUTINGS
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
@@ -129,8 +129,7 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     book, buying = prices_of(file.prices, loaded.price_lists, ours, provenance, as_of=loaded.as_of)
     scaling = scaling_of(file.scaling, provenance)
     for name in buying.spot_classes:
-        if name not in names:
-            raise unknown_name(field="prices.spot_classes", name=name, known=names)
+        check_name(name, names, field="prices.spot_classes")
     pools = _pools(file, loaded, provenance)
     return PlanSpec(
         name=file.service,
@@ -278,8 +277,7 @@ def _sites(file: PlanFile, loaded: Loaded, provenance: Provenance) -> dict[str, 
     known = [each.name for each in loaded.alternatives]
     for region in file.sites.regions:
         for name in (*region.quotas, *(name for zone in region.zones for name in zone.quotas)):
-            if name not in known:
-                raise unknown_name(field=f"sites.{region.name}.quotas", name=name, known=known)
+            check_name(name, known, field=f"sites.{region.name}.quotas")
     named = (one for each in loaded.pools for one in (each.device, each.prefill_device) if one is not None)
     return {each.name: sites_of(file.sites, each.name, provenance) for each in named}
 
@@ -306,8 +304,7 @@ def _serving(section: ClassSection, file: PlanFile) -> str:
     if section.pool is None:
         fix = f"Name the pool that serves this class: {', '.join(names)}."
         raise InputError(field=field, value=None, problem="is missing, but there are several pools", fix=fix)
-    if section.pool not in names:
-        raise unknown_name(field=field, name=section.pool, known=names)
+    check_name(section.pool, names, field=field)
     return section.pool
 
 
@@ -542,61 +539,19 @@ def _settings(pool: PoolSection, context_tokens: int, draft: Model | None, prove
         max_sequences=pool.max_sequences,
         poll_steps=pool.poll_steps,
         batch_wait_steps=pool.batch_wait_steps,
-        capacity_policy=_known("pool.capacity_policy", pool.capacity_policy, CAPACITY_POLICIES),
+        capacity_policy=_known_or_none(pool.capacity_policy, CAPACITY_POLICIES, "pool.capacity_policy"),
         conservativeness=pool.conservativeness,
         output_limit_tokens=pool.max_output,
         kv_dtype=pool.kv_dtype,
         max_context_tokens=context_tokens,
         speculation=_speculation(pool, draft, provenance),
         adapters=_adapters(pool, provenance),
-        prefix_cache=_known("pool.prefix_cache", pool.prefix_cache, PREFIX_CACHES),
-        router=_known("pool.router", pool.router, ROUTINGS),
+        prefix_cache=_known_or_none(pool.prefix_cache, PREFIX_CACHES, "pool.prefix_cache"),
+        router=_known_or_none(pool.router, ROUTINGS, "pool.router"),
         router_refresh_s=pool.router_refresh or 0.0,
-        host_cache=_host_cache(pool),
-        between_turns=_between_turns(pool),
+        host_cache=host_cache(pool),
+        between_turns=between_turns(pool),
     )
-
-
-def _host_cache(pool: PoolSection) -> HostCache | None:
-    given = pool.host_cache
-    if given is None:
-        return None
-    if pool.prefix_cache in (STATED, OFF):
-        raise InputError(
-            field="pool.prefix_cache",
-            value=pool.prefix_cache,
-            problem="leaves no cache to simulate, but pool.host_cache is a tier of one",
-            fix="Give simulated, or leave pool.prefix_cache or pool.host_cache out.",
-        )
-    return HostCache(size_bytes=given.bytes, bandwidth_bytes_per_s=given.bandwidth)
-
-
-def _between_turns(pool: PoolSection) -> str | None:
-    given = _known("pool.between_turns", pool.between_turns, BETWEEN_TURNS)
-    if given is None:
-        return None
-    if pool.disaggregated is not None:
-        raise InputError(
-            field="pool.between_turns",
-            value=given,
-            problem="is not simulated where prefill and decode are disaggregated",
-            fix="Leave pool.between_turns or pool.disaggregated out.",
-        )
-    if pool.prefix_cache in (STATED, OFF) and given != "cached":
-        raise InputError(
-            field="pool.between_turns",
-            value=given,
-            problem=f"applies to simulated caches, but pool.prefix_cache is {pool.prefix_cache}",
-            fix="Leave pool.prefix_cache out, or give simulated.",
-        )
-    if given == "offloaded" and pool.host_cache is None:
-        raise InputError(
-            field="pool.between_turns",
-            value=given,
-            problem="sends KV to host memory, but pool.host_cache is not given",
-            fix="Give pool.host_cache: {bytes: 200GB, bandwidth: 25GB/s}, or dropped.",
-        )
-    return given
 
 
 def _tier(given: HostCacheSection, name: str, provenance: Provenance) -> tuple[Assumption, ...]:
@@ -606,10 +561,8 @@ def _tier(given: HostCacheSection, name: str, provenance: Provenance) -> tuple[A
     )
 
 
-def _known(field: str, name: str | None, known: Sequence[str]) -> str | None:
-    if name is not None and name not in known:
-        raise unknown_name(field=field, name=name, known=known)
-    return name
+def _known_or_none(name: str | None, known: Sequence[str], field: str) -> str | None:
+    return None if name is None else check_name(name, known, field=field)
 
 
 def _adapters(pool: PoolSection, provenance: Provenance) -> Adapters | None:

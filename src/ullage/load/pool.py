@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, Rejection, unknown_name
+from ullage.errors import InputError, Rejection, check_name
 from ullage.load.changes import NO_CHANGES, Changes
 from ullage.load.plan import PlanSource, load_plan
 from ullage.load.typed import parse_host_cache, parse_share, parse_speculation, with_definitions, with_slos
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveInputs:
-    """What a plan file says of one pool, as far as a curve needs it."""
+    """The part of a plan file's pool that a curve needs."""
 
     service: str
     replica: str
@@ -142,7 +142,7 @@ def load_sides(
     point, demand, _ = planned_for(spec)
     found: list[CurveInputs] = []
     for pool in own:
-        # One pool is looked at under all the traffic of the plan, a side under that of its pool.
+        # One pool has all the traffic of the plan, a side that of its pool.
         asked = demand if pool.phase is None else pool_asked(spec, pool, demand)
         served = spec.demands if pool.phase is None else pool_classes(spec, pool, asked)
         one = _curve_inputs(spec, pool, asked, served, point, calibration, beside, definitions, as_of)
@@ -215,10 +215,10 @@ def _curve_inputs(
 class ReplicaChoice:
     """The replica by name. Without a model and a device, that of the plan file (or of the built-in example).
 
-    Without an `engine_version` the engine is the newest known; `poll_steps` are the decode steps between two looks for
-    new requests, by default the engine's own, and `batch_wait_steps` what a request waits for others to be let in with.
+    Without an `engine_version` the engine is the newest known; `poll_steps` are the decode steps between two polls for
+    new requests, by default the engine's own, and `batch_wait_steps` those that requests wait to be admitted together.
     `capacity_policy` is NAME[:CONSERVATIVENESS], and `output_limit_tokens` the max_tokens of requests.
-    `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves.
+    `kv_tokens` is the capacity that the engine reports; without it, what the memory budget leaves.
     `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT], `host_cache` BYTES:BANDWIDTH.
     `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
     other engines on the same device run, all together.
@@ -277,8 +277,7 @@ def parse_policy(given: str | None) -> dict[str, Any]:
     if given is None:
         return {}
     name, apart, text = given.partition(":")
-    if name not in CAPACITY_POLICIES:
-        raise unknown_name(field="--capacity-policy", name=name, known=CAPACITY_POLICIES)
+    check_name(name, CAPACITY_POLICIES, field="--capacity-policy")
     if not apart:
         return {"capacity_policy": name}
     try:
@@ -396,7 +395,7 @@ def _beside(step: StepModel, busy_fraction: float) -> StepModel:
 
 
 def _other_pools(spec: PlanSpec, own: PoolSpec) -> str:
-    """Of a plan of several pools, which one it is and which are not looked at."""
+    """Of a plan of several pools, which one it is and which are left out."""
     others = dict.fromkeys(each.whole for each in spec.pools if each.whole != own.whole)
     side = "" if own.phase is None else f", {own.phase.side.value} side"
     return f"{side}, pool {own.whole}; {', '.join(others)} left out" if others else side

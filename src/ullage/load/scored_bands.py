@@ -18,7 +18,7 @@ LEDGER_VARIABLE = "ULLAGE_LEDGER"
 def with_scored_bands(spec: PlanSpec, *, as_of: datetime.date) -> PlanSpec:
     """The specification with what the ledger that `ULLAGE_LEDGER` names says of this service's forecasts until then.
 
-    Without the variable no ledger is looked at: a plan rests on what it is given.
+    Without the variable no ledger is read: a plan depends on its inputs alone.
     """
     said = os.environ.get(LEDGER_VARIABLE, "")
     if not said or ("://" not in said and not Path(said).exists()):

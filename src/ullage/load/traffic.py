@@ -64,7 +64,7 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
 
 
 def _refuse_lengths(workload: WorkloadSection, problem: str) -> None:
-    """What is stated is used or refused: a log of lengths that nothing asks for would be passed over in silence."""
+    """What is stated is used or refused: an unused log of lengths would be ignored in silence."""
     if workload.lengths:
         fix = "Leave it out, or name it under workload.trace: the rate that a class states then scales it."
         raise InputError(field="workload.lengths", value=workload.lengths[0], problem=problem, fix=fix)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.units import BANDWIDTH, BYTES, DURATION, FRACTION, REQUEST_RATE, TOKENS, Dimension, parse, parse_whole
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def parse_rate(text: str | None, field: str = "--rate") -> float | None:
-    """A rate as typed, such as 5 req/s; a bare number is requests a second, for no other rate is asked for."""
+    """A rate as typed, such as 5 req/s; a bare number is requests a second."""
     if text is None:
         return None
     is_bare = text.replace(".", "", 1).strip().isdigit()
@@ -119,8 +119,7 @@ def parse_class(text: str) -> RequestClass:
         fix = "Write for example chat:model=llama*,below_prompt_tokens=4000, or a name alone for every request."
         raise InputError(field="--class", value=text, problem="is not NAME:KEY=VALUE,...", fix=fix)
     for key in given:
-        if key not in known:
-            raise unknown_name(field=f"--class {name}", name=key, known=known)
+        check_name(key, known, field=f"--class {name}")
     values: dict[str, str | int] = {}
     for key, value in given.items():
         if not key.endswith("_tokens"):

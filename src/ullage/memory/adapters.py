@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.model import (
     DenseFeedForward,
@@ -72,8 +72,7 @@ class Adapters:
                 fix=f"Give a whole number from 1 to {MOST_RANK}.",
             )
         for target in self.targets:
-            if target not in TARGETS:
-                raise unknown_name(field="adapter targets", name=target, known=TARGETS)
+            check_name(target, TARGETS, field="adapter targets")
 
 
 def adapter_bytes(model: Model, sharding: Sharding, adapters: Adapters, *, stage: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""What a budget assumes where neither the engine's sheet nor a log says it; each value beside its reason."""
+"""What a budget assumes where neither the engine's sheet nor a log states it; each value beside its reason."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _concurrency(outcome: MemoryOutcome, context_tokens: int) -> Concurrency:
 
 
 def _notes(case: Case, outcome: MemoryOutcome) -> tuple[str, ...]:
-    """What a reader has to know that no number says."""
+    """Caveats that no figure carries."""
     model, runtime, stage = case.model, outcome.runtime, outcome.stage
     notes = [runtime.fallback] if runtime.fallback else []
     if runtime.sharding.pp > 1:

@@ -80,7 +80,7 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortfall:
-    """Why a case does not hold: the line to look at, the bytes that are missing, and the sentence that says so."""
+    """Why a case does not fit: the line, the bytes that are missing, and a sentence."""
 
     line: LineName
     missing_bytes: int

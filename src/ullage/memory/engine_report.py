@@ -31,7 +31,7 @@ class Combine(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """One thing an engine can say: its unit, how ranks combine, and what it is."""
+    """A quantity that engines report: its unit, how ranks combine, and what it is."""
 
     unit: str
     combine: Combine
@@ -110,15 +110,6 @@ class OomEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidentSeries:
-    """Bytes in use on one device over time, seconds from the first sample."""
-
-    device: str
-    at_s: tuple[float, ...]
-    resident_bytes: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class EngineMemory:
     """Values reported for one replica.
 
@@ -133,10 +124,9 @@ class EngineMemory:
     kv_caches: int = 1
     oom_events: tuple[OomEvent, ...] = ()
     restarts: tuple[Source, ...] = ()
-    resident: tuple[ResidentSeries, ...] = ()
 
     def number(self, quantity: str) -> int | float | None:
-        """The value of a quantity, or None where nobody stated it."""
+        """The value of a quantity, or None where it was not reported."""
         found = self.figures.get(quantity)
         return None if found is None or isinstance(found.value, str) else found.value
 
@@ -154,7 +144,6 @@ def engine_memory(
     readings: Sequence[Reading],
     oom_events: Iterable[OomEvent] = (),
     restarts: Iterable[Source] = (),
-    resident: Iterable[ResidentSeries] = (),
 ) -> EngineMemory:
     """Put the readings of all ranks of one replica together."""
     by_quantity: dict[str, list[Reading]] = {}
@@ -168,7 +157,6 @@ def engine_memory(
         kv_caches=len({each.rank.dp for each in readings if each.quantity in ("kv_tokens", "kv_blocks")}) or 1,
         oom_events=tuple(oom_events),
         restarts=tuple(restarts),
-        resident=tuple(resident),
     )
 
 
@@ -223,7 +211,6 @@ def merge(reports: Sequence[EngineMemory]) -> EngineMemory:
         kv_caches=max(reported.kv_caches for reported in reports),
         oom_events=tuple(each for reported in reports for each in reported.oom_events),
         restarts=tuple(each for reported in reports for each in reported.restarts),
-        resident=tuple(each for reported in reports for each in reported.resident),
     )
 
 

@@ -1,4 +1,4 @@
-"""The lines of one device, as plain numbers: what is fixed, what is left for the cache, what nobody uses.
+"""The lines of one device, as plain numbers: what is fixed, what is left for the cache, what is unused.
 
 An engine's memory fraction means one of three things (facts/engine.py), and the cache is what remains:
 
@@ -293,4 +293,4 @@ def block_layout(model: Model, runtime: Runtime, parts: tuple[CachePart, ...]) -
 
 _BOUNDED_SINCE = {Retention.WINDOW: (0, 9, 1), Retention.CHUNK: (0, 14)}
 """The vLLM versions that free what a window or a chunk no longer needs, where other layers keep everything; those
-before keep it all (the hybrid manager of 0.9.1; chunks wait for 0.14, when they were let in by default)."""
+before keep it all (the hybrid manager of 0.9.1; chunks wait for 0.14, which admits them by default)."""

@@ -1,8 +1,8 @@
 """The second budget: host memory that one replica takes on its machine.
 
-Weights pass through the host's page cache while they are loaded; the cache gives way when memory is short, at the
-price of a slow start. Processes, offloaded weights and keys and the prefix cache's tier here do not give way: the host
-must hold them.
+Weights pass through the host's page cache while they are loaded; the system reclaims it when memory is short, at the
+price of a slow start. Processes, offloaded weights and keys and the prefix cache's tier here cannot be reclaimed: the
+host must hold them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ullage.memory.settings import HostCache, RuntimeSettings, whole
 
 @dataclass(frozen=True, kw_only=True)
 class HostLine:
-    """One use of host memory; `gives_way` says that the system can take it back."""
+    """One use of host memory; `gives_way` marks memory that the system can reclaim."""
 
     label: str
     figure: Figure

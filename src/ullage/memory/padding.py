@@ -1,4 +1,4 @@
-"""Experts in mxfp4 take more than their parameters: kernels want their sides to be multiples of a few numbers.
+"""Experts in mxfp4 take more than their parameters: kernels need their sides to be multiples of a few numbers.
 
 vLLM rounds the width of an expert and the hidden size up when it loads mxfp4 experts, by the kernel it picks for the
 device. gpt-oss-120b has 2880 channels on both sides: on Hopper (inner to 128, hidden to 256) that is 9 % more on one

@@ -43,7 +43,7 @@ class StageWeights:
 
 
 def parameter_count(model: Model, *, mtp: bool = False, vision: bool = True) -> int:
-    """All parameters. MTP layers are left out unless asked for, as publishers do."""
+    """All parameters. MTP layers are left out unless requested, as publishers do."""
     lines = {line.tensor_class: line.parameters for line in weight_lines(model)}
     left_out = (() if mtp else (TensorClass.MTP,)) + (() if vision else (TensorClass.VISION,))
     return sum(count for tensor_class, count in lines.items() if tensor_class not in left_out)

@@ -1,6 +1,6 @@
 """What decides a replica's memory beside model and device: the engine's settings, stated or by default.
 
-`RuntimeSettings` is what the user says; `Runtime` is the same with every gap filled from the engine's defaults, each
+`RuntimeSettings` is what the user states; `Runtime` is the same with every gap filled from the engine's defaults, each
 value an `Assumption` with its source.
 """
 
@@ -73,8 +73,8 @@ class RuntimeSettings:
     host memory, where there is one; `between_turns` is what becomes of a session's KV until its next turn, which then
     comes after the answer and not when the traffic says. `poll_steps` are the decode steps between two
     looks for new requests (SGLang's scheduler_recv_interval), `batch_wait_steps` those that a request waits for others
-    to be let in with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `capacity_policy` is what must fit
-    before a request is let in, `conservativeness` SGLang's schedule_conservativeness, and `output_limit_tokens` the
+    to be admitted with (TensorRT-LLM's batch_wait_timeout_iters), none by default. `capacity_policy` is what must fit
+    before a request is admitted, `conservativeness` SGLang's schedule_conservativeness, and `output_limit_tokens` the
     max_tokens that requests state. `source` is where the stated values
     come from; `logged` names those that an engine's log states.
     """
@@ -128,14 +128,14 @@ class RuntimeSettings:
 
     @property
     def simulates_prefixes(self) -> bool:
-        """Whether each replica's prefix cache is simulated: asked for, or because the router goes by what is in it,
+        """Whether each replica's prefix cache is simulated: as stated, or because the router depends on its contents,
         because it has a second tier, or because of what becomes of it between turns."""
         follows = self.router in PREFIX_ROUTERS or self.host_cache is not None or self.between_turns is not None
         return self.prefix_cache == SIMULATED or (self.prefix_cache is None and follows)
 
     @property
     def loads_mtp(self) -> bool:
-        """Whether the multi-token prediction layers are loaded: asked for by themselves, or to draft."""
+        """Whether the multi-token prediction layers are loaded: as stated, or for speculation."""
         return self.mtp or (self.speculation is not None and self.speculation.method == "mtp")
 
     def stated(self, name: str, value: int | float | str, unit: str) -> Assumption:
@@ -292,7 +292,7 @@ def _poll_steps(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumpti
 
 
 def _capacity_policy(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumption:
-    """What must fit before a request is let in: the engine's own policy, or another that it knows."""
+    """What must fit before a request is admitted: the engine's own policy, or another that it knows."""
     stated = settings.capacity_policy
     if stated is None:
         return defaults.values.get("capacity_policy", PRESENT_NEED)

@@ -101,7 +101,7 @@ def _check_experts(model: Model, sharding: Sharding) -> None:
 
 
 def _check_heads(mixers: set[Mixer], sharding: Sharding) -> None:
-    """The fix names degrees that every layer of the model allows, not the one layer that was looked at."""
+    """The fix names degrees that every layer of the model allows, not only this layer."""
     problems = {_problem(mixer, sharding.attention_tp) for mixer in mixers} - {None}
     if problems:
         groups = sharding.dp_attention

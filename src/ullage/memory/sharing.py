@@ -1,7 +1,7 @@
 """Several engines on one device, by memory fractions or by MIG slices, adding up in one budget.
 
 An engine that shares by fraction claims every line but its margin. One in a MIG slice claims the slice, whole, margin
-and all: memory cannot cross the border. What nobody claims is the margin of the device.
+and all: memory cannot cross the border. Unclaimed memory is the margin of the device.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.model import Model
 
@@ -75,8 +75,7 @@ def speculation(
     evidence: Evidence = Evidence.STATED,
 ) -> Speculation:
     """What the user states, checked; acceptance that is not stated is what was published for such heads."""
-    if method not in METHODS:
-        raise unknown_name(field=f"{field}.method", name=method, known=METHODS)
+    check_name(method, METHODS, field=f"{field}.method")
     if not 1 <= draft_tokens <= MOST_DRAFT_TOKENS:
         fix = f"Give a whole number from 1 to {MOST_DRAFT_TOKENS}."
         raise InputError(field=f"{field}.tokens", value=draft_tokens, problem="is not a number of tokens", fix=fix)

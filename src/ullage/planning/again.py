@@ -1,4 +1,4 @@
-"""A plan asked for again with one thing changed: more demand, tighter SLOs, one more nine."""
+"""A plan made again with one thing changed: more demand, tighter SLOs, one more nine."""
 
 from __future__ import annotations
 

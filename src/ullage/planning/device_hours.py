@@ -1,6 +1,6 @@
 """What a device-hour of a pool costs, and which machines its seller has, before anything of the pool is planned.
 
-The bill asks the price book for the cheapest offer that the plan allows. The machines that a fleet stands on are those
+The bill asks the price book for the cheapest offer that the plan allows. The machines of a fleet are those
 of the same seller: a fleet at one provider's prices on another one's machines cannot be ordered.
 """
 
@@ -33,7 +33,7 @@ def device_hours(spec: PlanSpec, pool: PoolSpec, *, replica_devices: int) -> tup
 def sold_shapes(spec: PlanSpec, pool: PoolSpec, *, replica_devices: int) -> tuple[NodeShape, ...]:
     """The machines of those who sell to this plan: as facts know them, else as their price lists name them.
 
-    A seller with a price whose machines nobody has named has nodes of an assumed size. Where nobody sells, or the plan
+    A seller with a price and unknown machines has nodes of an assumed size. Where there is no seller, or the plan
     file names a machine, all machines of the device are there.
     """
     known = shapes_of(pool.device)

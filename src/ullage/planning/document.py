@@ -1,4 +1,4 @@
-"""The plan as one immutable value: what was asked, what every stage answered, and the verdict."""
+"""The plan as one immutable value: the specification, the result of every stage, and the verdict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ullage.errors import NotGiven, unknown_name
+from ullage.errors import NotGiven, check_name
 from ullage.evidence import Assumption, Figure, assumptions_of, by_name
 from ullage.planning.answer.verdict import Verdict, verdict
 from ullage.planning.spec import PlanSpec
@@ -38,7 +38,7 @@ class Stage:
 
     `pool` is the pool it was worked out for, among several; a stage of the whole service has none. `figures` stand
     under the stage's own keys; among several pools a figure's name begins with its pool's. One that
-    `is_around` the plan looks at what was planned, and nothing of the plan rests on it.
+    `is_around` the plan is computed from it, and nothing of the plan depends on it.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Plan:
     """A finished plan. It claims no more than the stages that exist could say.
 
     `pools` are what the stages found, as values to compute with; `stages` are the same as a reader meets them. `point`
-    is the percentile of demand, and with it the pace of steps, that its risk asks to plan for.
+    is the percentile of demand, and with it the pace of steps, that its risk requires.
     """
 
     spec: PlanSpec
@@ -113,12 +113,11 @@ class Plan:
         from ullage.planning.answer.answer import answer
         from ullage.planning.reserve_parts import fleet_parts
 
-        # What stands behind a figure is printed too, so it is looked up like the figure itself.
+        # The inputs of a figure are printed too, so they are looked up like the figure itself.
         known = by_name([*self.spec.inputs, *answer(self).figures.values(), *self.figures])
         known.update({each.name: each for each in self.figures})
         if name not in known:
             stacked = [each.stacked.usd for each in fleet_parts(self) if each.stacked is not None]
             known.update({each.name: each for each in stacked if each is not None})
-        if name not in known:
-            raise unknown_name(field="--explain", name=name, known=known, fix="ullage plan --json lists every name.")
+        check_name(name, known, field="--explain", fix="ullage plan --json lists every name.")
         return known[name]

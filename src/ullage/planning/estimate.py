@@ -1,7 +1,7 @@
-"""A first look at a plan in a fraction of a second: about how many replicas, devices, machines and dollars.
+"""An estimate of a plan in a fraction of a second: about how many replicas, devices, machines and dollars.
 
 It goes through the plan's own stages as far as they take no time: demand, memory, step times, start, reserves, packing,
-the price of a device-hour. In place of the steady fleet stands an estimate (service/curve/quick.py). Losses, limits,
+the price of a device-hour. The steady fleet is replaced by an estimate (service/curve/quick.py). Losses, limits,
 scaling, the bill's other lines and the risk are not in it: the plan decides them.
 """
 
@@ -74,7 +74,7 @@ class PoolEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanEstimate:
-    """An estimate of every pool. `pending` are pools of which nothing can be said before they are decided."""
+    """An estimate of every pool. `pending` are pools without an estimate before they are decided."""
 
     service: str
     as_of: datetime.date
@@ -182,7 +182,7 @@ def _pool(
     )
 
 
-# The starts that were asked for last, for the same reasons as the budgets of planned_for.py.
+# The latest starts, kept for the same reasons as the budgets of planned_for.py.
 _STARTS: list[tuple[MemoryBudget, StartSettings, int, TimeToReady]] = []
 _MOST_STARTS = 8
 

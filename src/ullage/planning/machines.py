@@ -1,7 +1,7 @@
-"""Reserves and the machines that a fleet stands on, found together.
+"""Reserves and machines of a fleet, found together.
 
 A large machine takes many replicas with it when it fails, so a small fleet on large machines needs many in reserve.
-Where nobody says which machine it is, the one is taken on which fleet and reserves together need the fewest devices.
+Where the machine is not stated, it is the one on which fleet and reserves together need the fewest devices.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def on_machines(
     if not found:
         assert refused is not None
         return refused
-    # Of machines that need as many devices, the larger has fewer to look after.
+    # Of machines that need as many devices, the larger means fewer to operate.
     return min(found, key=lambda pair: (pair[1].chosen.devices, -pair[1].chosen.shape.devices))
 
 

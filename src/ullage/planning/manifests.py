@@ -1,6 +1,6 @@
 """What manifests need that no plan can know: names, labels, images and addresses of the people who run the cluster.
 
-None of them is guessed. A target that needs one that nobody gave is refused by its key, with what to write there.
+None of them is guessed. A target that needs a missing one is refused by its key, with what to write there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WorkloadNames:
     """One pool as the cluster calls it. What is None or empty was not given.
 
     `selector` are the labels of its pods, `series` those by which Prometheus tells its engines' series from others,
-    `model` is what the engine loads and `served_model` what clients ask for.
+    `model` is what the engine loads and `served_model` the name in clients' requests.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """All margins of a pool in one table: where each is taken, how large it is, why, and what it costs in replicas.
 
-A margin that stands in two places is paid for twice, so each has one row here and one place in the calculation.
+A margin applied twice is paid for twice, so each has one row here and one place in the calculation.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def pool_margins(
 
 
 def _reserve_rows(reserves: Reserves) -> list[MarginRow]:
-    """Reserves are margins too, by name. A line that another stands in for costs nothing of its own."""
+    """Reserves are margins too, by name. A line covered by another costs nothing of its own."""
     return [
         MarginRow(
             where=f"{line.name} reserve",

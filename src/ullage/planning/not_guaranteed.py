@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ullage.evidence import Assumption
 from ullage.planning.document import Plan
 
-# Assumptions that somebody else can change tomorrow, by how their names begin.
+# Assumptions that others can change at any time, by the prefix of their names.
 _OTHERS = {
     "price.": "that this price stays as it is",
     "quota.": "that this quota stays as it is, or that devices under it can be had",
@@ -29,7 +29,7 @@ class NotGuaranteed:
 
 
 def not_guaranteed(plan: Plan) -> tuple[NotGuaranteed, ...]:
-    """Every price and quota behind the plan, each with its age, and what no number stands for."""
+    """Every price and quota behind the plan, each with its age, and what has no figure."""
     dated = [
         NotGuaranteed(what=what, rests_on=each)
         for each in plan.assumptions

@@ -1,4 +1,4 @@
-"""Who looks after which inputs: by section of the plan file, or by key; the nearest owner above a key counts."""
+"""Owners of inputs: by section of the plan file, or by key; the nearest owner above a key counts."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def even_odds(spec: PlanSpec) -> Demand:
     return demand_at(spec, demand_fraction(spec, _EVEN))
 
 
-# The budgets that were asked for last. A plan asks for each several times, most moves on a page leave the replica as it
+# The latest budgets. A plan asks for each several times, most moves on a page leave the replica as it
 # is, and a process that is forked knows what its parent knew.
 _BUDGETS: list[tuple[tuple[object, ...], MemoryBudget | Rejection]] = []
 _MOST_BUDGETS = 8

@@ -1,4 +1,4 @@
-"""How a plan says how far it is: the share done and the stage that comes next, to whoever listens."""
+"""Progress of a plan: the share done and the next stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Report = Callable[[float, str], None]
 
 
 def unheard(fraction: float, stage: str) -> None:
-    """Nobody listens."""
+    """No progress is reported."""
 
 
 def part_of(report: Report, index: int, count: int, name: str) -> Report:

@@ -16,7 +16,7 @@ from ullage.planning.document import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class InputRow:
-    """A row of a table before there is a plan: what it says, and which figures of which stages say it."""
+    """A row of a table before there is a plan: its label, and the figures of stages that fill it."""
 
     what: str
     answers: tuple[tuple[str, str], ...]  # stage, pattern of the figure's key in it
@@ -34,12 +34,12 @@ class SheetRow:
 
     @property
     def is_assumed_and_decides(self) -> bool:
-        """Whether a default of ours stands where the plan turns on the user's own value."""
+        """Whether a default is used where the plan depends on the user's own value."""
         return self.decides and self.evidence is Evidence.ASSUMED
 
     @property
     def evidence(self) -> Evidence | None:
-        """The weakest class among the figures: the row is no surer than its least sure number."""
+        """The weakest class among the figures: a row has the evidence of its weakest figure."""
         return max((each.evidence for each in self.figures), key=lambda each: each.rank, default=None)
 
     @property
@@ -55,7 +55,7 @@ class SheetRow:
 
     @property
     def is_defaulted(self) -> bool:
-        """Whether a default of ours stands in for something that could be known of the user's own system."""
+        """Whether a default is used for something that could be measured on the user's own system."""
         return any(each.evidence is Evidence.ASSUMED for each in _grounds(self.figures))
 
     def age(self, as_of: datetime.date) -> datetime.timedelta | None:

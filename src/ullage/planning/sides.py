@@ -1,4 +1,4 @@
-"""Pools whose prefill and decode are apart: what each side is asked for, and whether both together meet the SLOs."""
+"""Pools whose prefill and decode are apart: the demand of each side, and whether both together meet the SLOs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def resharded(own: Sharding, tp: int) -> Sharding:
 
 
 def pool_asked(spec: PlanSpec, pool: PoolSpec, demand: Demand) -> Demand:
-    """What one pool, or one side of a pool, is asked for of the service's demand."""
+    """The part of the service's demand that one pool, or one side of a pool, serves."""
     whole = pool_demand(demand, spec.routing, pool.whole, spec.own_pools)
     return whole if pool.phase is None else side_demand(whole, pool.phase)
 

@@ -1,4 +1,4 @@
-"""What a plan is asked for: traffic, SLOs, model, devices and policy, each input with its source.
+"""The specification of a plan: traffic, SLOs, model, devices and policy, each input with its source.
 
 Every number a user can give is an `Assumption`, whether the user stated it or a default stands in, so that
 the plan can list it, print its age, and walk any result back to it.
@@ -43,7 +43,7 @@ from ullage.workload.demand.traffic import Traffic
 
 @dataclass(frozen=True, kw_only=True)
 class ClassDemand:
-    """A request class, how often it is asked for, the largest request it may send, and the pool that serves it.
+    """A request class with its rate, the largest request it may send, and the pool that serves it.
 
     `shape` is what is stated about its traffic beyond that; `success` is what counts as one, as its owner puts it.
     """
@@ -74,7 +74,7 @@ def slo_limits(request_class: RequestClass, *, evidence: Evidence, source: Sourc
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSpec:
-    """What the replicas of the pool called `name` are made of. `choices` are the names by which it was asked for.
+    """What the replicas of the pool called `name` are made of. `choices` are the names by which it was chosen.
 
     `reported` is what an engine of this pool states about itself, `tested` what load tests of it showed; `alternatives`
     are devices that a refusal may offer; `start` is how a replica comes up; `instance` names the machine it stands on.
@@ -109,7 +109,7 @@ class PoolSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What is decided, not known: how far ahead to plan, how sure to be, where to run, when to look again."""
+    """Decisions: how far ahead to plan, at which risk, where to run, when to plan again."""
 
     horizon: Assumption
     shortfall: Assumption
@@ -128,7 +128,7 @@ class PlanSpec:
     """One service to plan for: its classes, and the pools that serve them.
 
     `prices` is the book that the bill is made from, `buying` where and how devices are bought from it, and `cost` what
-    drives the lines around them; without a book there is no bill. `tasks` are what users ask for, made of requests;
+    drives the lines around them; without a book there is no bill. `tasks` are users' units of work, made of requests;
     `bought` are classes that a provider serves.
     """
 
@@ -169,7 +169,7 @@ class PlanSpec:
 
     @property
     def measured(self) -> Mapping[str, MeasuredClass]:
-        """What a trace says of each class; nothing where there is none."""
+        """The measurements of a trace by class; nothing where there is none."""
         return {} if self.traffic is None else self.traffic.classes
 
     def served_by(self, pool: str) -> tuple[ClassDemand, ...]:

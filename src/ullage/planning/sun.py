@@ -27,7 +27,7 @@ from ullage.planning.pool_plan import PoolPlan
 class SunSaving:
     """One pool over several regions: its steady replicas apart and pooled, and what that would save.
 
-    `why` says why nothing is known of it, where that is so.
+    `why` is the reason where nothing is known of it.
     """
 
     pool: str
@@ -38,7 +38,7 @@ class SunSaving:
 
 
 def following_the_sun(plan: Plan) -> tuple[SunSaving, ...]:
-    """Every pool that stands in several regions."""
+    """Every pool that runs in several regions."""
     return tuple(
         _saving(plan, pool, sites)
         for pool in plan.pools

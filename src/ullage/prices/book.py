@@ -9,8 +9,8 @@
     ExchangeRate      a dated rate the user gave; nothing is converted without one
     MissingPrice      the answer where the book has no price: a value that says what to give, never 0
 
-The unit of an amount says its currency: `EUR/h`, `USD/token`. `lookup.py` finds prices, `effective.py` turns them
-into USD per device-hour, `age.py` says which are old, `change.py` explains the difference between two books.
+The unit of an amount contains its currency: `EUR/h`, `USD/token`. `lookup.py` finds prices, `effective.py` turns them
+into USD per device-hour, `age.py` names the old ones.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class OwnedHardware:
         return (*costs, self.space, self.staff, self.upkeep, self.capital)
 
 
-class Tier(enum.Enum):
+class Tier(enum.StrEnum):
     """How a provider serves a request: now, some time today, or before others."""
 
     STANDARD = "standard"
@@ -104,20 +104,14 @@ class Tier(enum.Enum):
     FLEX = "flex"
     PRIORITY = "priority"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class TokenKind(enum.Enum):
+class TokenKind(enum.StrEnum):
     """What a token is to a provider's bill."""
 
     INPUT = "input"
     OUTPUT = "output"
     CACHED_READ = "cached read"
     CACHE_WRITE = "cache write"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +229,7 @@ class ExchangeRate:
 
 @dataclass(frozen=True, kw_only=True)
 class MissingPrice:
-    """No price where one was asked for: what for, why not, and what to give. Printed as `not priced`, never as 0."""
+    """The answer where there is no price: of what, why not, and what to give. Printed as `not priced`, never as 0."""
 
     what: str
     why: str
@@ -250,9 +244,9 @@ AnyPrice = DevicePrice | OwnedHardware | TokenPrice | ProvisionedUnit | RatePric
 
 @dataclass(frozen=True, kw_only=True)
 class PriceBook:
-    """All prices at hand. Device prices are kept by device and token prices by model, for they are many.
+    """All known prices. Device prices are kept by device and token prices by model, for they are many.
 
-    `notes` are what there is to say of the files that prices were read from: rows dropped, and anomalies in them.
+    `notes` are about the files that prices were read from: rows dropped, and anomalies.
     `as_of` is the day on which their ages are counted; without one no age is given.
     """
 
@@ -341,7 +335,7 @@ def price_book(
 
 
 def is_own_price(price: AnyPrice) -> bool:
-    """Whether the user stated this price or was billed it; such a price stands before any list."""
+    """Whether the user stated this price or was billed it; such a price comes before any list."""
     return is_own(price.amounts[0])
 
 

@@ -50,7 +50,7 @@ def device_hour(
     """What one device costs per hour under this price.
 
     `lost` is the time a spot instance is paid for after an interruption before it serves again (its time to ready,
-    in s). Without it a spot price stands as quoted.
+    in s). Without it a spot price is used as quoted.
     """
     if isinstance(price, OwnedHardware):
         return _owned_hour(book, price)

@@ -44,7 +44,7 @@ def offers(book: PriceBook, wanted: DeviceWanted) -> tuple[Offer, ...]:
 def cheapest(book: PriceBook, wanted: DeviceWanted) -> Offer | MissingPrice:
     """The offer that costs least, or what to give so that there is one.
 
-    A price of the user's own that cannot be used, for want of a rate, is reported before any list answers in its place.
+    A price of the user's own that lacks an exchange rate is an error, never replaced by a list price.
     """
     found = offers(book, wanted)
     own = [each for each in _matching(book, wanted) if is_own_price(each)]
@@ -70,7 +70,7 @@ def _matching_rented(book: PriceBook, wanted: DeviceWanted) -> list[DevicePrice]
 
 
 def _matching_owned(book: PriceBook, wanted: DeviceWanted) -> list[OwnedHardware]:
-    """A machine that nobody stated to own is no offer unless it is asked for by its purchase."""
+    """An owned machine is an offer only where it is stated, or requested by its purchase."""
     if not _allows(wanted.purchases, Purchase.OWNED) or wanted.instances or wanted.zones:
         return []
     return [

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Iterator
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, number
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import devices
@@ -33,7 +33,7 @@ from ullage.prices.items import ITEMS
 from ullage.prices.purchase import Purchase, purchase_of
 
 OWN_HARDWARE = "own-hardware"
-"""The sheet whose values stand in for what a user does not say of a machine of their own."""
+"""The sheet of defaults for what a user does not state of a machine of their own."""
 HISTORY = "history"
 """The sheet of how far list prices have fallen."""
 
@@ -108,8 +108,7 @@ def _device(sheet: Sheet, row: FactRow) -> DevicePrice:
 def _tokens(sheet: Sheet, row: FactRow) -> TokenPrice:
     tiers = {each.value: each for each in Tier}
     written = row.texts.get("tier", Tier.STANDARD.value)
-    if written not in tiers:
-        raise unknown_name(field=f"prices/{sheet.name}.toml: tokens.tier", name=written, known=tiers)
+    check_name(written, tiers, field=f"prices/{sheet.name}.toml: tokens.tier")
     provider, model = _provider(sheet), row.texts["model"]
     longer = row.values.get("from_prompt")
     name = (provider, row.texts.get("region", ""), model, written, "" if longer is None else f"from-{longer.value}")
@@ -149,8 +148,7 @@ def _provisioned(sheet: Sheet, row: FactRow) -> ProvisionedUnit:
 
 def _rate(sheet: Sheet, row: FactRow) -> RatePrice:
     where, item = f"prices/{sheet.name}.toml: rates", row.texts["item"]
-    if item not in ITEMS:
-        raise unknown_name(field=f"{where}.item", name=item, known=ITEMS)
+    check_name(item, ITEMS, field=f"{where}.item")
     amounts = list(row.values.values())
     if [per_of(each) for each in amounts] != [ITEMS[item].per]:
         raise InputError(

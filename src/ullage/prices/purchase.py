@@ -1,7 +1,7 @@
 """The ways to buy a device-hour, and a mix of them.
 
 A commitment is paid whether it is used or not; its price per hour holds for hours that are used. How much of a
-fleet to commit is a question of demand, answered above this package; here stands what an hour costs.
+fleet to commit is a question of demand, answered above this package; this one knows what an hour costs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOURS_PER_MONTH = HOURS_PER_YEAR / 12
 """730: providers bill by the hour and quote by the month of 730 hours; calendar months differ by 8 %."""
 
 
-class Purchase(enum.Enum):
+class Purchase(enum.StrEnum):
     """How a device-hour is bought."""
 
     ON_DEMAND = "on-demand"
@@ -44,9 +44,6 @@ class Purchase(enum.Enum):
     @property
     def is_committed(self) -> bool:
         return self in _TERM_MONTHS
-
-    def __str__(self) -> str:
-        return self.value
 
 
 _TERM_MONTHS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.evidence import Figure
 from ullage.prices.book import ANYWHERE, TOKENS, MissingPrice, PriceBook, TokenPrice, is_own_price
 from ullage.prices.effective import usd
@@ -12,7 +12,7 @@ from ullage.prices.wanted import HOWTO, RateWanted, TokenWanted
 
 
 def token_price(book: PriceBook, wanted: TokenWanted) -> Figure | MissingPrice:
-    """One token, at the price for prompts of this length; a price for the region stands before one for anywhere."""
+    """One token, at the price for prompts of this length; a price for the region comes before one for anywhere."""
     rows = _token_rows(book, wanted)
     amounts = [(row, amount) for row in rows if (amount := row.of(wanted.kind)) is not None]
     if not amounts:
@@ -33,9 +33,8 @@ def token_price(book: PriceBook, wanted: TokenWanted) -> Figure | MissingPrice:
 
 
 def rate_price(book: PriceBook, wanted: RateWanted) -> Figure | MissingPrice:
-    """One unit of an item; the provider's own price stands before one that names no provider."""
-    if wanted.item not in ITEMS:
-        raise unknown_name(field="item", name=wanted.item, known=ITEMS)
+    """One unit of an item; the provider's own price comes before one that names no provider."""
+    check_name(wanted.item, ITEMS, field="item")
     rows = [
         row
         for row in book.rates

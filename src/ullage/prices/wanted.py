@@ -1,11 +1,11 @@
-"""What a price is asked for: a device-hour, a token or a unit of an item, under constraints."""
+"""The request for a price: a device-hour, a token or a unit of an item, under constraints."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.evidence import Assumption, Figure
 from ullage.prices.book import ANYWHERE, PriceBook, Tier, TokenKind
 from ullage.prices.purchase import Purchase
@@ -73,8 +73,7 @@ def check_names(book: PriceBook, *, providers: Sequence[str] = (), regions: Sequ
     """An InputError for a provider or region that no price of the book is of, with the nearest that are."""
     known = book.providers
     for name in providers:
-        if name not in known:
-            raise unknown_name(field="prices.provider", name=name, known=known, fix=f"Or give its prices: {HOWTO}")
+        check_name(name, known, field="prices.provider", fix=f"Or give its prices: {HOWTO}")
     if not regions:
         return
     places = {place for each in providers or known for place in book.regions(each)}

@@ -26,7 +26,7 @@ _PARTS, _PARTS_WIDER = 8, 2.0
 _LEAST_DAYS = 2
 
 
-class DriftCause(enum.Enum):
+class DriftCause(enum.StrEnum):
     """What a plan can be wrong about, in the order in which observed inputs are put in."""
 
     TRAFFIC = "traffic"
@@ -38,19 +38,13 @@ class DriftCause(enum.Enum):
     READY = "time to ready"
     PRICES = "prices"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class InputVerdict(enum.Enum):
+class InputVerdict(enum.StrEnum):
     """What production says of an assumption."""
 
     HOLDS = "holds"
     DRIFTED = "drifted"
     UNKNOWN = "unknown"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from ullage.reconcile.buckets import BucketCounts, merged_buckets
 Floats = NDArray[np.float64]
 
 
-class ObservedQuantity(enum.Enum):
+class ObservedQuantity(enum.StrEnum):
     """What is asked of production."""
 
     ARRIVALS = "arrivals"
@@ -50,11 +50,8 @@ class ObservedQuantity(enum.Enum):
     E2E = "e2e"
     QUEUE_TIME = "queue_time"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class NoteKind(enum.Enum):
+class NoteKind(enum.StrEnum):
     """What a note is about."""
 
     RESET = "counter reset"
@@ -64,9 +61,6 @@ class NoteKind(enum.Enum):
     PARTIAL = "partial answer"
     SUBSTITUTE = "substitute"
     MISSING = "missing"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,15 +25,12 @@ _LEAST_REQUESTS = 50.0
 HOUR_S = 3600.0
 
 
-class Attained(enum.Enum):
+class Attained(enum.StrEnum):
     """Whether an SLO was met."""
 
     MET = "met"
     VIOLATED = "violated"
     UNDECIDED = "cannot be told"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

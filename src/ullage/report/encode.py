@@ -92,10 +92,10 @@ def to_json(value: Any, *, as_of: datetime.date | None = None, brief: bool = Fal
 
     A `brief` figure does not say where it comes from: the document that holds it lists it once more, in full.
     """
-    if value is None or isinstance(value, bool | str):
-        return value
     if isinstance(value, enum.Enum):
         return to_json(value.value)
+    if value is None or isinstance(value, bool | str):
+        return value
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):

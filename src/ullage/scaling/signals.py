@@ -23,7 +23,7 @@ from ullage.simulate.fleet import Signals
 Places = NDArray[np.int64]
 
 
-class Signal(enum.Enum):
+class Signal(enum.StrEnum):
     """What is measured. Shares are 0 to 1."""
 
     RUNNING = "running requests"
@@ -39,9 +39,6 @@ class Signal(enum.Enum):
     REQUEST_RATE = "requests per second"
     TOKEN_RATE = "tokens per second"
     BUSY = "busy share"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Aggregate(enum.Enum):

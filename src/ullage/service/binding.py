@@ -3,7 +3,7 @@
 Each constraint is relaxed by a quarter, all else equal, and the highest load that meets every SLO is found again:
 
     active tokens    KV blocks
-    queueing         sequences and tokens that the scheduler lets into a step
+    queueing         sequences and tokens that the scheduler admits to a step
     bandwidth        what a device reads in a second
     compute          what a device computes in a second
 
@@ -54,7 +54,7 @@ MEMORY, ACTIVE_TOKENS, QUEUEING, BANDWIDTH, COMPUTE, TOOL, LATENCY = (
     "tool dependency",
     "latency",
 )
-# A pool at a twentieth of its load has batches of a few: what a request takes when nobody is in its way.
+# A pool at a twentieth of its load has batches of a few: latency without contention.
 IDLE_FRACTION = 0.05
 # An idle pool that uses more than half of a limit leaves less than half to all that load does.
 HALF = 0.5
@@ -80,11 +80,6 @@ class Constraint:
     unit: str
     growth_fraction: float | None = None
     freed: Interval | None = None
-
-    @property
-    def distance_value(self) -> float:
-        """What is left, in the constraint's unit."""
-        return self.limit_value - self.value
 
     @property
     def distance_fraction(self) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ullage.errors import InternalError
 from ullage.service.disaggregated import Floats, SplitPools, SplitServed, SplitTraffic, serve_split
 from ullage.service.trial.bases import Bases
-from ullage.service.trial.decide import BRIEF, Decision, Effort, decide
+from ullage.service.trial.decide import BRIEF, Decision, decide
 from ullage.service.trial.mix import MixLoad
 from ullage.service.trial.stability import Drift, drift
 from ullage.service.trial.trial import Trial
@@ -31,7 +31,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class BothSides:
-    """What windows of both sides say: the decision on the whole's limits, and what the KV's way takes."""
+    """The verdict of windows of both sides: the decision on the whole's limits, and the KV transfer time."""
 
     pools: SplitPools
     decision: Decision
@@ -47,7 +47,6 @@ def decide_both(
     *,
     rate_rps: float,
     seed: int,
-    effort: Effort = BRIEF,
     map: Any = map,  # noqa: A002
 ) -> BothSides:
     """Prefill and decode replicas at a rate, with the step times that both are bought by.
@@ -72,7 +71,7 @@ def decide_both(
     def look(trial: Trial, rate_rps: float, seed: int) -> Window:
         return both_window(bought, trial, rate_rps, seed)
 
-    found = decide(whole, rate_rps, sides[1].conservative_probe, seed=seed, effort=effort, look=look, map=map)
+    found = decide(whole, rate_rps, sides[1].conservative_probe, seed=seed, effort=BRIEF, look=look, map=map)
     drawn = mix(rate_rps=rate_rps, span_s=whole.span_s, seed=seed).requests.prompt_tokens
     sent_s = float(np.quantile(pools.transfer.seconds(drawn), 0.95))
     return BothSides(pools=bought, decision=found, transfer_p95_s=sent_s, basis=whole.basis)
@@ -111,7 +110,7 @@ def both_window(pools: SplitPools, trial: Trial, rate_rps: float, seed: int) -> 
         achieved_rps=(counted.size - lost) / window_s,
         error_fractions={each.name: _lost_fraction(tallies[error_budget(each.name)]) for each in trial.classes},
         busy_fraction=max(served.prefill.utilisation_fraction, served.decode.utilisation_fraction),
-        # Two caches have no one fill; what a side holds stands in its own windows.
+        # Two caches have no common fill; each side's is in its own windows.
         kv_fraction=np.nan,
         kv_peak_fraction=np.nan,
         active_tokens=np.nan,

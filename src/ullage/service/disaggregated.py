@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -153,10 +152,6 @@ class SplitServed:
     decode: Outcome
     rounds: int = 1
 
-    @cached_property
-    def served_fraction(self) -> float:
-        return float(np.isfinite(self.end_s).mean())
-
     @property
     def duration_s(self) -> float:
         return float(np.nanmax(self.end_s))
@@ -257,7 +252,7 @@ def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
     )
     load = OpenLoop(requests=requests, arrival_s=traffic.arrival_s)
     fleet = Fleet(replicas=pools.prefill_replicas * pools.prefill_ranks)
-    # A prefill pool is asked for one token, whatever its clients allow.
+    # A prefill pool computes one token, whatever its clients allow.
     engine = pools.prefill.engine
     alone = replace(engine, capacity=replace(engine.capacity, output_limit_tokens=None))
     return play(alone, fleet, load, seed=seed, keep_requests=True)

@@ -6,7 +6,7 @@
     cache      fewer prompt tokens found in the prefix cache
 
 Every change is tried on the same windows as the pool's size (common random numbers), on the same step basis, and
-looked for by bisection on one ladder, so that an answer is a pair: this much surely holds, and the next rung
+searched by bisection on one ladder, so that an answer is a pair: this much passes with confidence, and the next rung
 violates an SLO that is named, or cannot be told.
 """
 
@@ -27,8 +27,8 @@ from ullage.service.trial.window import Probe
 from ullage.workload.synthetic.model import ClassModel, ReuseModel, SyntheticModel
 from ullage.workload.synthetic.whatif import outputs, prompts
 
-# Rungs of growth: fine where a plan is tight, coarse where it has plenty. Beyond the last nobody asks. Traffic is what
-# a rate limiter is set by, so its rungs are finer.
+# Rungs of growth: fine where a plan is tight, coarse where it has plenty; the last is the end of the search. A rate
+# limiter is set by traffic, so its rungs are finer.
 TRAFFIC_RUNGS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)
 GROWTH_RUNGS = (0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.40, 0.50, 0.60, 0.80, 1.00, 1.50, 2.00)
 # Rungs of loss: a cache can lose no more than all of its hits.
@@ -77,7 +77,7 @@ class Headroom:
 
     @property
     def capacity_rps(self) -> float:
-        """The highest load that surely holds."""
+        """The highest load that passes with confidence."""
         return self.rate_rps * (1.0 + self.line("traffic").holds_fraction)
 
     @property
@@ -175,7 +175,7 @@ class _Asked:
 def _margin(
     change: LoadChange, at: Callable[[int], Decision], scouted: Callable[[int], Decision | None] = lambda _: None
 ) -> LoadMargin:
-    """The last rung that holds, looked for from below: the least pool has little to spare, and overload takes long.
+    """The last rung that passes, searched from below: the least pool has little to spare, and overload takes long.
 
     Where few windows can show where to look they do; the rung that they end with must hold by many.
     """
@@ -195,7 +195,7 @@ def _margin(
     while low >= 0 and not at(low).holds:
         seen[low] = at(low)
         low, high = low - 1, low
-    # Few windows leave open what many may be sure of.
+    # Few windows leave open what many may decide.
     while high < len(rungs) and seen[high].passes and at(high).holds:
         low, high = high, high + 1
         look_at(min(high, len(rungs) - 1))

@@ -107,7 +107,7 @@ def side_name(pool: str, side: Side) -> str:
 
 
 def side_demand(whole: Demand, phase: PoolSide) -> Demand:
-    """What the side is asked for: every request of the pool, as far as it computes it."""
+    """The load of the side: every request of the pool, as far as it computes it."""
     name = side_name(phase.pool, phase.side)
     classes = tuple(_side_traffic(each, phase, name) for each in whole.classes)
     tokens = Figure(

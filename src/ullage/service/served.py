@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.errors import InternalError, unknown_name
+from ullage.errors import InternalError, check_name, unknown_name
 from ullage.memory.settings import OFF, PREFIX_CACHES, PREFIX_ROUTERS, SIMULATED
 from ullage.service.replica import Replica
 from ullage.service.steps.floor import Floor, PeakUse
@@ -30,7 +30,7 @@ from ullage.workload.classes import Metric, RequestClass, Slo
 from ullage.workload.synthetic.stream import BLOCK_TOKENS, Stream
 
 SHOWN_FRACTIONS = (0.5, 0.9, 0.95, 0.99)
-# Queues and caches are looked at this often while requests come.
+# Queues and caches are sampled this often while requests arrive.
 _SAMPLES = 240
 
 
@@ -55,8 +55,7 @@ class ServedPool:
     between_turns: str | None = None
 
     def __post_init__(self) -> None:
-        if self.routing not in ROUTINGS:
-            raise unknown_name(field="--routing", name=self.routing, known=ROUTINGS)
+        check_name(self.routing, ROUTINGS, field="--routing")
         if self.prefix_cache is not None and self.prefix_cache not in PREFIX_CACHES:
             raise unknown_name(field="--prefix-cache", name=self.prefix_cache, known=PREFIX_CACHES)
         if self.between_turns is not None and self.between_turns not in BETWEEN_TURNS:
@@ -68,7 +67,7 @@ class ServedPool:
 
     @property
     def is_plain(self) -> bool:
-        """Nobody is refused and nobody gives up earlier than the plan says."""
+        """No request is refused or cancelled earlier than the plan states."""
         plain = self.waiting_requests is None and self.timeout_s is None and self.prefix_cache is None
         return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0 and self.between_turns is None
 

@@ -134,7 +134,7 @@ def mix_of(
 
     A prefix counts as cached where a cache of one replica's size would still hold it after all the traffic of the
     service: a router that sends sessions back to their replica does better than this. Where the pool's `settings` have
-    prefix caches simulated, hits are what those find, and where they say what becomes of KV between turns, turns come
+    prefix caches simulated, hits are what those find, and where they state what becomes of KV between turns, turns come
     after answers.
     """
     return MixLoad(

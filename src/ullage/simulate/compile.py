@@ -37,7 +37,7 @@ from ullage.simulate.turns import with_turns
 _NO_LIMIT = 2**40
 # SGLang's SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION.
 _CLIP_TOKENS = 4096
-# Outputs from which the longest answer of a class is taken, where nobody stated it.
+# Outputs from which the longest answer of a class is taken, where it is not stated.
 _SAMPLED_REQUESTS = 1 << 14
 _LIMIT_FRACTION = 0.99
 
@@ -203,7 +203,7 @@ def _guard(guard: RouterGuard) -> GuardTerms:
 
 
 def _start_delays(autoscaler: Autoscaler | None) -> Int64s:
-    """Room for what a rule says of its starts; what is not said is `ready_s`."""
+    """Start delays that a rule may set; the others are `ready_s`."""
     if autoscaler is None or autoscaler.rule is None:
         return np.zeros(0, np.int64)
     return np.full(2 * autoscaler.most_replicas + 1, to_ps(autoscaler.ready_s), np.int64)

@@ -103,13 +103,13 @@ class StepTable:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacityPolicy:
-    """What must fit before a waiting request is let in, and who gives way when blocks run out.
+    """What must fit before a waiting request is admitted, and which request is preempted when blocks run out.
 
     `present_need` is vLLM's: the blocks of its first tokens; the last admitted is preempted. `new_token_ratio` is
     SGLang's (0.5.9): its prompt, its longest answer and a share of what running answers may still come to; the ones
     with the fewest output tokens are retracted. That share is 0.7 times `conservativeness` and falls by decode steps to
     0.14 of it. `guaranteed_no_evict` and `max_utilization` are TensorRT-LLM's (1.x): prompts have all their blocks at
-    once, and the first also asks that every longest answer fits, so that nobody is preempted.
+    once, and the first also asks that every longest answer fits, so that no request is preempted.
 
     The longest answer is `output_limit_tokens` (a request's max_tokens); without it, the 99th percentile of what comes
     out in the request's class.
@@ -150,7 +150,7 @@ class CapacityPolicy:
 
     @property
     def counts_answers(self) -> bool:
-        """Whether it asks how long an answer may become."""
+        """Whether the policy depends on the longest answer."""
         return self.name in ("new_token_ratio", "guaranteed_no_evict")
 
 
@@ -161,7 +161,7 @@ PRESENT_NEED = CapacityPolicy()
 class Engine:
     """A continuous-batching engine with vLLM V1's scheduler and that scheduler's names for its limits.
 
-    `capacity` is what it asks to fit before it lets a request in: vLLM's policy, SGLang's or TensorRT-LLM's.
+    `capacity` is the policy by which it admits a request: vLLM's policy, SGLang's or TensorRT-LLM's.
 
     `kv_blocks` is what memory left for KV; `waiting_requests` bounds the queue (None: no bound);
     `long_prefill_tokens` caps one request's prefill in one step (vLLM's long_prefill_token_threshold).
@@ -173,7 +173,7 @@ class Engine:
     `tokens_per_step` of them on average; `step` then holds the times of such wide steps. Acceptance is taken in
     expectation: a step brings every sequence the same whole number of tokens, and what is left of a token is carried.
 
-    `host_blocks` is a second tier of the prefix cache in host memory (0: none): blocks that the device lets go of are
+    `host_blocks` is a second tier of the prefix cache in host memory (0: none): blocks that the device evicts are
     kept there, and a prompt that begins with them has them loaded, each in `host_block_s`, in the step that admits it.
     """
 

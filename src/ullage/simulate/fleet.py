@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 
 ROUTINGS = (
     "round_robin", "random", "power_of_two", "least_outstanding", "least_tokens", "least_kv", "sticky", "prefix_aware",
@@ -19,7 +19,7 @@ BETWEEN_TURNS = ("cached", "kept", "offloaded", "dropped")
 memory, or goes."""
 
 DEFAULT_ROUTER = "least_outstanding"
-"""What most gateways do where nothing else is asked of them."""
+"""The default of most gateways."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ class Autoscaler:
     """A control tick that asks for replicas.
 
     The built-in rule tracks a target: so many outstanding requests (or resident and queued tokens) per replica,
-    and lets go of replicas only when every tick of the last `window_ticks` asked for fewer. `rule` replaces it:
+    and removes replicas only when every tick of the last `window_ticks` asked for fewer. `rule` replaces it:
     it gets the signals and returns the replicas wanted, as a number or as `Wanted`. A new replica serves `ready_s`
-    after it was asked for, or when the rule says; one let go finishes what it has. A minimum of 0 lets the last go:
+    after it was requested, or when the rule says; a removed one drains. A minimum of 0 scales to zero:
     a request that then arrives fails, or is tried again as its `Retry` says.
     """
 
@@ -141,8 +141,7 @@ class Fleet:
     autoscaler: Autoscaler | None = None
 
     def __post_init__(self) -> None:
-        if self.routing not in ROUTINGS:
-            raise unknown_name(field="fleet.routing", name=self.routing, known=ROUTINGS)
+        check_name(self.routing, ROUTINGS, field="fleet.routing")
         if min(self.counts) < 0 or not 1 <= self.total_replicas <= 30_000:
             raise InputError(
                 field="fleet.replicas", value=self.replicas, problem="must be 1 to 30000 in total", fix="Give a number."

@@ -49,7 +49,7 @@ def check_laws(run: KernelRun) -> None:
 
 
 def _check_caches(run: KernelRun, replicas: np.ndarray[tuple[int, ...], np.dtype[np.void]]) -> None:
-    """Blocks are counted once: what caches have is what is kept, nobody holds any more, and memory held it all."""
+    """Blocks are counted once: cached blocks are those without a reference, and all fit the memory."""
     cached = run.world.given("cached")
     _equal("no run of blocks is held when all requests have ended", 0, int(cached["pins"].sum()))
     _equal("no block is shared when nobody holds any", 0, int(np.abs(replicas["shared_blocks"]).sum()))

@@ -1,4 +1,4 @@
-"""Who asks for what, and when: requests, their classes, and the loop that issues them."""
+"""Requests, their classes, and the loop (open or closed) that issues them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.errors import InputError, InternalError, unknown_name
+from ullage.errors import InputError, InternalError, check_name
 from ullage.simulate.fleet import BETWEEN_TURNS
 from ullage.workload.parents import kept_parents
 
@@ -141,8 +141,7 @@ class Turns:
     between: str = "cached"
 
     def __post_init__(self) -> None:
-        if self.between not in BETWEEN_TURNS:
-            raise unknown_name(field="turns.between", name=self.between, known=BETWEEN_TURNS)
+        check_name(self.between, BETWEEN_TURNS, field="turns.between")
         later = self.follows[self.follows >= 0]
         own = np.flatnonzero(self.follows >= 0)
         wrong = bool((self.follows >= np.arange(self.follows.size)).any()) or np.unique(later).size < later.size
@@ -178,7 +177,7 @@ REQUEST_COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Requests:
-    """What is asked for, one element per request, in the order in which they are issued.
+    """The requests as arrays, one element per request, in the order in which they are issued.
 
     `cached_tokens` are prompt tokens whose KV is already there (a prefix hit); `cancel_after_s` is how long the
     client stays (inf: until it is done). `class_of` and `tenant_of` are indices into `classes` and `tenants`. With

@@ -171,7 +171,7 @@ class RequestArrays:
 class GroupRows:
     """The kernel's records of every class and tenant, tenants running fastest, and gaps between tokens by class.
 
-    Most look at a sum, or at the histograms all at once: fifty classes take longer to name than to simulate.
+    Most callers read a sum, or all histograms at once: fifty classes take longer to name than to simulate.
     """
 
     class_names: tuple[str, ...]

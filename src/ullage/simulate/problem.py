@@ -46,7 +46,7 @@ class EngineField(enum.IntEnum):
     WIDTH = 16  # positions that it computes to gain them: what is drafted, and one
     HOST_ROOM = 22  # blocks of the prefix cache's tier in host memory
     HOST_BLOCK_PS = 23  # what loading one of them takes
-    POLICY = 17  # what must fit before a request is let in: a code of CapacityKind
+    POLICY = 17  # what must fit before a request is admitted: a code of CapacityKind
     RATIO_FIRST = 18  # SGLang's new-token ratio, in 2**-20: as it begins,
     RATIO_LEAST = 19  # the least it falls to,
     RATIO_DECAY = 20  # and by how much in a step
@@ -112,7 +112,7 @@ class SignalKind(enum.IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlTerms:
-    """The control tick: every `period_ps` signals are read and a number of replicas is asked for."""
+    """The control tick: every `period_ps` signals are read and a number of replicas is requested."""
 
     kind: ControlKind = ControlKind.NONE
     period_ps: int = NEVER_PS

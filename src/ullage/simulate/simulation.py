@@ -37,7 +37,7 @@ def simulate(
     most_events: int = MOST_EVENTS,
     report: Callable[[float], None] | None = None,
 ) -> Outcome:
-    """Simulates a fleet under a load, step by engine step, and says what became of every request.
+    """Simulates a fleet under a load, step by engine step, and reports the outcome of every request.
 
     `seed` decides only what is left to chance inside (random routing, jitter of retries); arrivals and lengths
     are the load's. Without `until_s` the run ends when every request has ended. Requests that arrive in the first
@@ -88,7 +88,7 @@ def _advance_in_parts(
 
 
 def _told(run: KernelRun, answer: int | Wanted) -> int:
-    """The number of replicas a rule wants; what it says of its starts is put where the kernel looks for it."""
+    """The number of replicas a rule wants; its start delays are put where the kernel reads them."""
     if isinstance(answer, int):
         return answer
     if not answer.starts_s:
@@ -116,7 +116,7 @@ def read_signals(run: KernelRun) -> Signals:
 
 
 def _first_tokens(run: KernelRun, from_s: float, until_s: float, age_s: float) -> Any:
-    """TTFTs, in seconds, of first tokens between two times; only requests that waited at most `age_s` are looked at."""
+    """TTFTs, in seconds, of first tokens between two times; only of requests that waited at most `age_s`."""
     world, issued = run.world, int(run.clock.issued)
     first = int(np.searchsorted(world.arrival_ps[:issued], to_ps(max(0.0, from_s - age_s))))
     first_ps, arrival_ps = world.first_ps[first:issued], world.arrival_ps[first:issued]

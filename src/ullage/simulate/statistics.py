@@ -1,4 +1,4 @@
-"""How sure a simulated figure is: replications, confidence intervals, when to stop.
+"""The confidence of a simulated figure: replications, intervals, stopping rule.
 
 Near saturation the noise of one run is larger than most effects one looks for, so figures come from several
 independent runs, and two designs are compared on the same arrivals (common random numbers): a replication is
@@ -50,7 +50,7 @@ class Precision:
 
 @functools.lru_cache(maxsize=64)
 def replication_seeds(seed: int, count: int) -> tuple[int, ...]:
-    """Independent seeds, the first ones the same however many are asked for; a plan asks for the same ones often."""
+    """Independent seeds, the first ones the same however many are drawn; a plan uses the same ones often."""
     return tuple(int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(count))
 
 

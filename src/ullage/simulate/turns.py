@@ -69,7 +69,7 @@ def session_nodes(given: PrefixTerms, session: Numbers) -> tuple[Int32s, Int32s]
         used = ends >= 0
         np.minimum.at(low, ends[used], session[used])
         np.maximum.at(high, ends[used], session[used])
-    # What caches have at the start belongs to nobody here.
+    # What caches have at the start belongs to no request here.
     high[given.warm] = count
     below = np.flatnonzero(given.parent >= 0)
     while True:

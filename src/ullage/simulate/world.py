@@ -147,11 +147,6 @@ class KernelRun:
         return self.world.controls[: int(self.clock.controls)]
 
 
-def run_problem(problem: Problem, callback: Callback | None = None) -> KernelRun:
-    """Runs a problem to its end or its horizon."""
-    return KernelRun(problem).finish(callback)
-
-
 def _make_world(problem: Problem) -> World:
     """Makes and fills the arrays; a feature that is not used takes no room."""
     arena = _Arena()
@@ -370,7 +365,7 @@ def _warm(problem: Problem, rows: Any, cached: Any, hosted: Any, sightings: Any)
         row["hosted_blocks"] = row["host_blocks"]
         both = np.concatenate([aside, kept])
         if both.size and sightings.size:
-            # A router that looks now and then has seen none of it yet.
+            # A router with a periodic refresh has seen none of it yet.
             sightings["changed"][replica * given.size.size + both] = np.concatenate([both[1:], [-1]]) + 2
             row["changed"] = both[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.evidence import Assumption, Evidence, Figure
 from ullage.facts.startup import PhaseFact, StartupFacts
 from ullage.memory.budget import MemoryBudget
@@ -108,8 +108,7 @@ def _weights(phase: Phase, memory: MemoryBudget, checkpoint: Figure, given: tupl
 
 def _rate_of(storage: Assumption, facts: StartupFacts) -> Assumption:
     name = str(storage.value)
-    if name not in facts.bandwidths:
-        raise unknown_name(field=storage.name, name=name, known=facts.bandwidths)
+    check_name(name, facts.bandwidths, field=storage.name)
     return facts.bandwidths[name]
 
 

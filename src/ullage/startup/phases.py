@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Phase(enum.Enum):
+class Phase(enum.StrEnum):
     """One phase. Weights and compilation have two forms: as on a new node, and as on one that did it before.
 
     `ENGINE` is measured alone: `vllm bench startup` times boot, weights, graphs and warm-up as one.
@@ -26,19 +26,13 @@ class Phase(enum.Enum):
     PROBE = "probe"
     DISCOVERY = "discovery"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Level(enum.Enum):
+class Level(enum.StrEnum):
     """From where a replica starts."""
 
     COLD = "cold"
     WARM = "warm"
     HOT = "hot"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 ENGINE_PHASES = (Phase.BOOT, Phase.WEIGHTS_LOCAL, Phase.GRAPHS, Phase.WARMUP)

@@ -47,13 +47,12 @@ class PhaseTime:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadyLevel:
-    """The start from one level. `quantiles_s` are at 0, 1, ... 100 %; `held_devices` is what it keeps idle."""
+    """The start from one level. `quantiles_s` are at 0, 1, ... 100 %."""
 
     level: Level
     phases: tuple[PhaseTime, ...]
     mean_s: float
     quantiles_s: tuple[float, ...]
-    held_devices: int
     holds: str
 
     def quantile_s(self, fraction: float) -> float:
@@ -68,26 +67,12 @@ class ReadyLevel:
     def p90_s(self) -> float:
         return self.quantile_s(0.90)
 
-    @property
-    def p99_s(self) -> float:
-        return self.quantile_s(0.99)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PhaseDifference:
-    """A phase that was measured, beside the default it replaced (None where there is none)."""
-
-    phase: Phase
-    measured_s: float
-    default_s: float | None
-
 
 @dataclass(frozen=True, kw_only=True)
 class TimeToReady:
     """How long new capacity takes, from each level, and what that rests on."""
 
     levels: tuple[ReadyLevel, ...]
-    differences: tuple[PhaseDifference, ...]
     figures: Mapping[str, Figure]
     notes: tuple[str, ...]
 
@@ -100,10 +85,9 @@ def time_to_ready(memory: MemoryBudget, settings: StartSettings, *, rng: Generat
     facts = startup_facts(memory.runtime.engine, settings.sheets)
     found = estimates(memory, settings, facts)
     draws = _draws(found, rng)
-    levels = tuple(_level(level, draws, memory.runtime.sharding.devices) for level in Level)
+    levels = tuple(_level(level, draws) for level in Level)
     return TimeToReady(
         levels=levels,
-        differences=tuple(_difference(each) for each in found.values() if each.is_measured),
         figures=ready_figures(memory, found, _phase_times(draws), {each.level: each.quantiles_s for each in levels}),
         notes=_notes(facts.fallback, settings, memory.runtime.version),
     )
@@ -151,7 +135,7 @@ def _sum(draws: Mapping[Phase, Draws]) -> Draws:
     return np.asarray(np.sum(list(draws.values()), axis=0), dtype=np.float64)
 
 
-def _level(level: Level, draws: Mapping[Phase, Draws], devices: int) -> ReadyLevel:
+def _level(level: Level, draws: Mapping[Phase, Draws]) -> ReadyLevel:
     own = _of_level(level, draws)
     total = _sum(own)
     times = _phase_times(own)
@@ -160,7 +144,6 @@ def _level(level: Level, draws: Mapping[Phase, Draws], devices: int) -> ReadyLev
         phases=tuple(times.values()),
         mean_s=float(total.mean()),
         quantiles_s=tuple(float(each) for each in np.quantile(total, np.arange(101) / 100)),
-        held_devices=0 if level is Level.COLD else devices,
         holds=HOLDS[level],
     )
 
@@ -177,17 +160,8 @@ def _phase_times(draws: Mapping[Phase, Draws]) -> dict[Phase, PhaseTime]:
     }
 
 
-def _difference(estimate: Estimate) -> PhaseDifference:
-    default = estimate.default
-    return PhaseDifference(
-        phase=estimate.phase,
-        measured_s=estimate.spread.median_s,
-        default_s=None if default is None else default.spread.median_s,
-    )
-
-
 def _notes(fallback: str, settings: StartSettings, version: str) -> tuple[str, ...]:
-    """What a reader has to know that no number says."""
+    """Caveats that no figure carries."""
     notes = [fallback] if fallback else []
     if not settings.measured:
         notes.append("No start of this pool was measured: hosts differ by a factor of three. Give a start-up log.")

@@ -13,7 +13,7 @@ from ullage.startup.phases import Phase
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredStart:
-    """One start that somebody measured: the phases it states, in seconds. Zero says that a phase did not happen."""
+    """One measured start: its phases in seconds. Zero means that a phase did not happen."""
 
     engine: str
     version: str

@@ -25,7 +25,7 @@ Z90 = _NORMAL.inv_cdf(0.9)
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """p10, p50 and p90 of a duration. All zero says that it does not happen.
+    """p10, p50 and p90 of a duration. All zero means that it does not happen.
 
     >>> Spread(low_s=5, median_s=10, high_s=40).at(np.array([-Z90, 0.0, Z90])).round(6).tolist()
     [5.0, 10.0, 40.0]
@@ -67,7 +67,7 @@ class Spread:
 
 
 def observed(samples_s: Sequence[float], *, repeat_ratio: float) -> Spread:
-    """What a few observations say: their median, and at least the spread that repeats on one host have.
+    """The spread of a few observations: their median, and at least the spread that repeats on one host have.
 
     >>> observed([10.0], repeat_ratio=1.25)
     Spread(low_s=8.0, median_s=10.0, high_s=12.5)

@@ -26,7 +26,6 @@ from ullage.workload.demand.ageing import WANDER
 from ullage.workload.demand.demand import MeasuredClass
 
 FUTURES = 128
-QUARTER, YEAR = 3, 12
 _DAY_S = 86_400.0
 
 
@@ -142,7 +141,7 @@ def _middle(rows: Sequence[MonthFleet], plan: Plan, pool: str) -> MonthFleet:
 
 
 def _held(plan: Plan, month: datetime.date) -> dict[str, HeldDevices]:
-    """What is held of each device in a month, given to the first pool that stands on it."""
+    """The devices of each kind that are held in a month, given to the first pool that uses them."""
     found: dict[str, HeldDevices] = {}
     taken: set[str] = set()
     for pool in plan.pools:

@@ -1,7 +1,7 @@
 """The volume of months to come, where demand was measured: the forecast's middle, and how levels have wandered so far.
 
 A forecast of hours is tested on its own past, which is too short to test months on. What months may be off by is read
-off the weeks of the history: how fast their level grew and how surely that is known, and how far it wanders from week
+off the weeks of the history: how fast their level grew, with its error, and how far it wanders from week
 to week once the noise that the next week takes back is left out. Few weeks say little of that, so they are joined with
 what is assumed of any service (`WANDER`), which counts as eight of them.
 

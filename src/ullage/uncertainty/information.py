@@ -55,11 +55,6 @@ class InformationValue:
     saves_usd: float | None
     hopeless_fraction: float
 
-    @property
-    def net_usd(self) -> float | None:
-        """A month's saving less the price."""
-        return None if self.saves_usd is None else self.saves_usd - (self.measurement.usd or 0.0)
-
 
 def information_value(
     measurement: PossibleMeasurement,

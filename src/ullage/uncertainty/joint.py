@@ -42,7 +42,7 @@ def joint_shortfall(
 
 
 def _chances(pool: JointPool, scores: Mapping[str, Floats], points: Floats, at: int, seed: int) -> Floats:
-    """By future, the chance of one pool; what only it errs by is paired with the common futures by luck."""
+    """By future, the chance of one pool; its own errors are paired with the common futures at random."""
     own = points[np.random.default_rng((seed, 20, at)).permutation(len(points)), len(scores) :]
     given = pool.given
     together = np.stack([scores[each.name] for each in given.classes], axis=1)

@@ -43,7 +43,7 @@ DRAWS = 4096
 _INFORMATION_DRAWS = 1024
 _DRIVER_DRAWS = 1024
 TARGETS = (0.10, 0.05, 0.01)
-# A spread is explained up to here: what only no number of replicas would cover says nothing of their number.
+# A spread is explained up to here: beyond it no number of replicas helps.
 _LARGEST_FRACTION = 0.98
 PRICE = "price"
 OWN_SURFACE, FAILURES, PLANNED_WORK = "capacity surface of this pool", "failures", "rollouts and maintenance"

@@ -20,7 +20,8 @@ from ullage.planning.again import with_demand_times
 from ullage.planning.document import Plan
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.uncertainty.pool_study import DRAWS, pool_surface
-from ullage.workload.demand.demand import MeasuredClass, built_in_like
+from ullage.workload.demand.demand import MeasuredClass
+from ullage.workload.demand.stand_in import built_in_like
 from ullage.workload.demand.stated import StatedShape
 from ullage.workload.synthetic.model import ClassModel, SyntheticModel
 from ullage.workload.synthetic.whatif import and_then, outputs, prompts

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, Rejection, unknown_name
+from ullage.errors import InputError, Rejection, check_name
 from ullage.foreign import visible
 
 if TYPE_CHECKING:
@@ -73,15 +73,13 @@ class VerbAnswer:
         printed = tuple(numbers_in(self.printed()))
         # What stands behind a number may have its name in another candidate; what is printed goes first.
         known = by_name(printed) | {each.name: each for each in printed}
-        if name not in known:
-            raise unknown_name(field="--explain", name=name, known=known, fix="--json lists every name.")
+        check_name(name, known, field="--explain", fix="--json lists every name.")
         return known[name]
 
     def frame(self, name: str, *, library: str | None = None) -> Any:
         """A table of `to_dict()` as a data frame of pandas or polars, whichever is installed; `tables` lists them."""
         tables = self.tables
-        if name not in tables:
-            raise unknown_name(field="table", name=name, known=tables)
+        check_name(name, tables, field="table")
         return _frame_library(library).DataFrame(tables[name])
 
     @property

@@ -142,10 +142,10 @@ def fit_calibration(
 ) -> Fitted:
     """Simulate each point as it was run and fit five factors to what was measured.
 
-    `kv_tokens` is what the engine said its cache holds; without it, what the memory budget leaves. Other limits that
+    `kv_tokens` is the capacity that the engine reports; without it, what the memory budget leaves. Other limits that
     are not stated are the engine's defaults. `poll_steps` is how many steps the scheduler takes between two looks for
     new requests, where it was told to look seldom (SGLang's --scheduler-recv-interval), `batch_wait_steps` how many a
-    request waits for others to be let in with (TensorRT-LLM's batch_wait_timeout_iters). `capacity_policy` and
+    request waits for others to be admitted with (TensorRT-LLM's batch_wait_timeout_iters). `capacity_policy` and
     `output_limit_tokens` are as in `simulate`. `prefill`, such as `2:tp=8`,
     and `transfer` are as in `simulate`: the tests ran with so many prefill replicas before the replicas that decode,
     which are the ones that are fitted. `stated` is what the user knows of the tests and their files do not say.

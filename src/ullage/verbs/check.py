@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import Rejection, unknown_name
+from ullage.errors import Rejection, check_name
 from ullage.execute.run import Progress, running, silent
 from ullage.load.changes import SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer
@@ -76,8 +76,7 @@ def check(
 
     read = read_rules([Path(each) for each in rules]) if rules else ()
     for name in names:
-        if name not in CHECKS:
-            raise unknown_name(field="check", name=name, known=CHECKS)
+        check_name(name, CHECKS, field="check")
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         found = planned(source, run, parse_changes(set, traffic), rounds=_ROUNDS)
         if isinstance(found, Rejection):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import Rejection, unknown_name
+from ullage.errors import Rejection, check_name
 from ullage.execute.run import Progress, running, silent
 from ullage.load.changes import SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer
@@ -79,8 +79,7 @@ def drill(
     from ullage.verbs.plan import planned
 
     for name in names:
-        if name not in DRILLS:
-            raise unknown_name(field="drill", name=name, known=DRILLS)
+        check_name(name, DRILLS, field="drill")
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, run_on=run_on, progress=progress) as run:
         found = planned(source, run, parse_changes(set, traffic), rounds=_ROUNDS)
         if isinstance(found, Rejection):

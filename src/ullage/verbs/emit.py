@@ -132,7 +132,7 @@ def emit(
 
 def _require_colocated(file: PlanFile) -> None:
     """Engines of two sides are started with roles and a connector between them, which no target writes."""
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
 
     for each in file.every_pool:
         if each.disaggregated is not None:
@@ -166,8 +166,9 @@ def _stored(file: Path) -> PlanNumbers:
 
 def _names(source: PlanSource, run: RunContext, changes: Changes) -> tuple[PlanFile, Any]:
     """The plan file, and the names in it; neither its traces nor its evidence are read."""
-    from ullage.files.plan_file import POOL, read_plan_document
+    from ullage.files.plan_file import read_plan_document
     from ullage.files.sections.emit import emit_of
+    from ullage.files.sections.pool import POOL
     from ullage.files.sections.provenance import file_provenance
     from ullage.load.located import located
     from ullage.load.plan import plan_document
@@ -182,7 +183,7 @@ def _names(source: PlanSource, run: RunContext, changes: Changes) -> tuple[PlanF
 def _choices(file: PlanFile) -> Mapping[str, Any]:
     """How the plan file starts each pool's engine."""
     from ullage.emit.request import EngineChoice
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
     from ullage.memory.sharding import Sharding
 
     return {
@@ -202,7 +203,7 @@ def _choices(file: PlanFile) -> Mapping[str, Any]:
 
 def _check_same(file: PlanFile, stored: PlanNumbers, name: str) -> None:
     """A plan that was made from another file has other numbers: refuse it by the first that differs."""
-    from ullage.files.plan_file import POOL
+    from ullage.files.sections.pool import POOL
 
     def differs(field: str, said: object, was: object) -> InputError:
         problem = f"the stored plan was made with {was}, and the plan file says {said}"

@@ -46,11 +46,10 @@ def facts(
 
     `directory` holds the user's own facts, which lie over ours value by value.
     """
-    from ullage.errors import InputError, unknown_name
+    from ullage.errors import InputError, check_name
     from ullage.load.names import KINDS, load_catalogue
 
-    if kind not in KINDS:
-        raise unknown_name(field="kind", name=kind, known=KINDS)
+    check_name(kind, KINDS, field="kind")
     catalogue = load_catalogue(kind, None if directory is None else Path(directory))
     day = today(as_of)
     if name is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, NotGiven, unknown_name
+from ullage.errors import InputError, NotGiven, check_name, unknown_name
 from ullage.load.scored_bands import LEDGER_VARIABLE
 from ullage.verbs.answer import Headline, VerbAnswer
 
@@ -113,8 +113,7 @@ def ledger(
     """
     from ullage.ledger.ledger import opened
 
-    if action not in ACTIONS:
-        raise unknown_name(field="action", name=action, known=ACTIONS)
+    check_name(action, ACTIONS, field="action")
     asked = LedgerAsked(
         names=tuple(str(each) for each in names),
         kind=kind,

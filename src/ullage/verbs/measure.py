@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ullage.execute.run import RunContext
     from ullage.load.pool import CurveInputs
     from ullage.loadtools.installed import InstalledTool
-    from ullage.loadtools.record import MeasureRecord, TestRecord
+    from ullage.loadtools.record import MeasureRecord
     from ullage.service.measuring.choose import ChosenTest, MeasureState, MeasureStop, Spend
     from ullage.service.measuring.narrowing import DoneTest, Narrowed, PoolUnderTest
     from ullage.verbs.answer import Refusal
@@ -296,14 +296,14 @@ class _Session:
         return narrow(self.pool, done, map=self.run.map)
 
     def _state(self, record: MeasureRecord, done: tuple[DoneTest, ...], narrowed: Narrowed) -> MeasureState:
-        from ullage.service.measuring.choose import MeasureState
+        from ullage.service.measuring.choose import MeasureState, spent_by
 
         return MeasureState(
             pool=self.pool,
             done=done,
             narrowed=narrowed,
             bound=self.bound,
-            spent=_spent(record, self.pool.replica_usd_per_hour),
+            spent=spent_by(record.tests, self.pool.replica_usd_per_hour),
             within_replicas=self.within_replicas,
         )
 
@@ -480,20 +480,6 @@ class _Session:
         diff = unified_diff(old, new, file=plan.name, said=said)
         write_whole(self.folder / _DIFF, diff, field="--folder", force=True)
         return diff
-
-
-def _spent(record: MeasureRecord, price: float | None) -> Spend:
-    """What all tests took, those that failed or never ended too."""
-    from ullage.service.measuring.choose import Spend
-
-    tests: tuple[TestRecord, ...] = record.tests
-    wall_s = sum(each.wall_s for each in tests)
-    return Spend(
-        wall_s=wall_s,
-        requests=sum(each.requests for each in tests),
-        tokens=sum(each.tokens for each in tests),
-        usd=None if price is None else price * wall_s / 3600.0,
-    )
 
 
 def _row(done: DoneTest | None, found: Narrowed) -> MeasureRow:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ullage.errors import InputError, Rejection
+from ullage.errors import InputError, Rejection, check_name
 from ullage.execute.run import Progress, RunContext, running, silent
 from ullage.load.changes import Changes, SetValues, parse_changes
 from ullage.verbs.answer import Headline, VerbAnswer
@@ -202,7 +202,6 @@ def _named(source: PlanSource) -> str:
 
 
 def _check_names(needs: Sequence[PoolNeed], limits: PortfolioLimits) -> None:
-    from ullage.errors import unknown_name
 
     names = [each.name for each in needs]
     twice = next((each for each in names if names.count(each) > 1), None)
@@ -212,8 +211,7 @@ def _check_names(needs: Sequence[PoolNeed], limits: PortfolioLimits) -> None:
         )
     services = {each.service for each in needs}
     for name in limits.services:
-        if name not in services:
-            raise unknown_name(field="--quotas services", name=name, known=services)
+        check_name(name, services, field="--quotas services")
 
 
 def _decided(

@@ -133,7 +133,7 @@ def size(
     from ullage.load.pool import PoolSides, load_sides
     from ullage.load.typed import parse_rate
     from ullage.service.curve.sizing import size_pool
-    from ullage.workload.demand.demand import check_rate
+    from ullage.workload.demand.rate import check_rate
 
     stated_rps = parse_rate(rate)
     if stated_rps is not None:

@@ -17,7 +17,7 @@ from ullage.errors import InputError, unknown_name
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions
 
 
-class Metric(enum.Enum):
+class Metric(enum.StrEnum):
     """The latency an SLO limits, as the client sees it; how each is counted can be chosen (definitions.py).
 
     By default TPOT is one number a request, (end - first token) / (output tokens - 1); ITL is one number a
@@ -31,9 +31,6 @@ class Metric(enum.Enum):
 
     # Every histogram is looked up by it; a member is one of a kind, and its own hash spells out its name each time.
     __hash__ = object.__hash__
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 
 
 class TtftCount(enum.Enum):
@@ -81,13 +81,11 @@ def definitions_of(given: str | Mapping[str, str], *, field: str = "definitions"
     ('with_first_token', ('itl per_request',))
     """
     if isinstance(given, str):
-        if given not in TOOL_DEFINITIONS:
-            raise unknown_name(field=field, name=given, known=TOOL_DEFINITIONS)
+        check_name(given, TOOL_DEFINITIONS, field=field)
         return TOOL_DEFINITIONS[given]
     chosen: dict[str, TtftCount | TpotCount | ItlCount] = {}
     for latency, choice in given.items():
-        if latency not in _KINDS:
-            raise unknown_name(field=field, name=latency, known=_KINDS)
+        check_name(latency, _KINDS, field=field)
         kind = _KINDS[latency]
         if choice not in [each.value for each in kind]:
             raise InputError(

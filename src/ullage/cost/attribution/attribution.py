@@ -18,7 +18,7 @@ from ullage.cost.attribution.dimensions import UNALLOCATED, dimensions_of, pair_
 from ullage.cost.attribution.usage import GroupUse, merged_groups
 from ullage.cost.lines.line import BillLine, Driver
 from ullage.cost.money import apportion
-from ullage.errors import InputError, InternalError, unknown_name
+from ullage.errors import InputError, InternalError, check_name, unknown_name
 
 IDLE, RESERVE = "idle", "reserve"
 
@@ -126,8 +126,7 @@ class AttributionChoice:
 
     def __post_init__(self) -> None:
         for each in (self.rule, self.spread_rule or self.rule):
-            if each not in ATTRIBUTION_RULES:
-                raise unknown_name(field="rule", name=each, known=ATTRIBUTION_RULES)
+            check_name(each, ATTRIBUTION_RULES, field="rule")
         total = sum(self.allotted_fraction.values())
         if any(not each >= 0.0 for each in self.allotted_fraction.values()) or total > 1.0 + 1e-9:
             raise InputError(
@@ -272,8 +271,7 @@ def _spread_weights(groups: Sequence[GroupUse], choice: AttributionChoice) -> di
 
 def rule_weights(rule: str, groups: Sequence[GroupUse], weights: TokenWeights = TokenWeights()) -> list[float]:  # noqa: B008
     """What each group weighs by a rule; an error that says what the usage lacks."""
-    if rule not in ATTRIBUTION_RULES:
-        raise unknown_name(field="rule", name=rule, known=ATTRIBUTION_RULES)
+    check_name(rule, ATTRIBUTION_RULES, field="rule")
     known = ATTRIBUTION_RULES[rule]
     found = [known.weigh(each, weights) for each in groups]
     if None in found:

@@ -5,7 +5,7 @@ A pair is written `product,tenant`, and a group of it is called `search / acme`:
 
 from __future__ import annotations
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 
 DIMENSIONS = ("product", "tenant", "model", "class")
 UNALLOCATED = "unallocated"
@@ -20,8 +20,7 @@ def dimensions_of(by: str, *, field: str = "--by") -> tuple[str, ...]:
     """
     names = tuple(each.strip() for each in by.split(","))
     for each in names:
-        if each not in DIMENSIONS:
-            raise unknown_name(field=field, name=each, known=DIMENSIONS)
+        check_name(each, DIMENSIONS, field=field)
     if len(names) > 2 or len(set(names)) != len(names):
         raise InputError(
             field=field, value=by, problem="must be one dimension or two different ones", fix="Give product,tenant."

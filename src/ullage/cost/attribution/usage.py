@@ -142,7 +142,6 @@ class GroupUse:
     kv_token_s: float | None = None
     moment_s: float | None = None
     peak_tokens: float | None = None
-    peak_error_tokens: float | None = None
     caused_devices: float | None = None
 
 
@@ -235,14 +234,14 @@ def grouped(
     def summed(values: Floats | Bools | None) -> Floats:
         return np.bincount(place, weights=None if values is None else values, minlength=count).astype(np.float64)
 
-    gpu = failed = moment = kv = peak = error = None
+    gpu = failed = moment = kv = peak = None
     held = log.held_kv_token_s
     if log.start_s is not None and log.end_s is not None:
         shares = request_shares_s(log.start_s, log.end_s, log.replica)
         gpu, failed = summed(shares), summed(np.where(log.successes, 0.0, shares))
         moment = group_shares_s(log.start_s, log.end_s, place, count, log.replica)
         if rng is not None:
-            peak, error = _peak_shares(log, place, count, rng)
+            peak = _peak_shares(log, place, count, rng)
     if held is not None:
         kv = summed(held)
     columns: dict[str, Any] = {
@@ -256,7 +255,6 @@ def grouped(
         "kv_token_s": kv,
         "moment_s": moment,
         "peak_tokens": peak,
-        "peak_error_tokens": error,
     }
     return tuple(
         GroupUse(name=name, **{key: _one(each, row) for key, each in columns.items()}) for row, name in enumerate(names)
@@ -348,12 +346,12 @@ def sorted_groups(log: UsageLog, by: str, known: Sequence[str] | None) -> tuple[
     return [*allowed, *([UNALLOCATED] if has_rest else [])], place
 
 
-def _peak_shares(log: UsageLog, place: Ints, groups: int, rng: Generator) -> tuple[Floats, Floats]:
+def _peak_shares(log: UsageLog, place: Ints, groups: int, rng: Generator) -> Floats:
     """What each group adds to the most KV held at once, by sampled Shapley over slots of equal length."""
     assert log.start_s is not None
     assert log.end_s is not None
     if log.requests == 0:
-        return np.zeros(groups), np.zeros(groups)
+        return np.zeros(groups)
     held = np.zeros((groups, _SLOTS + 1))
     begin = float(log.start_s.min())
     width = max(float(log.end_s.max()) - begin, 1e-12) / _SLOTS
@@ -367,12 +365,12 @@ def _peak_shares(log: UsageLog, place: Ints, groups: int, rng: Generator) -> tup
     players, rest = largest[: _MOST_PLAYERS - 1], largest[_MOST_PLAYERS - 1 :]
     rows = held[players] if rest.size == 0 else np.vstack([held[players], held[rest].sum(axis=0)])
     found = sampled_shapley(len(rows), lambda there: float(rows[there].sum(axis=0).max(initial=0.0)), rng=rng)
-    values, errors = np.zeros(groups), np.zeros(groups)
-    values[players], errors[players] = found.values[: players.size], found.errors[: players.size]
+    values = np.zeros(groups)
+    values[players] = found.values[: players.size]
     if rest.size:
         within = held[rest].sum(axis=1) / max(float(held[rest].sum()), 1e-300)
-        values[rest], errors[rest] = found.values[-1] * within, found.errors[-1] * within
-    return np.maximum(values, 0.0), errors
+        values[rest] = found.values[-1] * within
+    return np.maximum(values, 0.0)
 
 
 def _places(given: Ints | None, seen: Bools) -> Ints:

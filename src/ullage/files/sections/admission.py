@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ullage.admission import policy as defaults
 from ullage.admission.policy import AdmissionPolicy, ClassPolicy, Success, Tenant
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import DAY_S, HOUR_S, Count, Duration, Range, Ratio, Share, ShareOrNone, StartTime
 from ullage.files.sections.section import Key, Name, Section, ours
@@ -161,8 +161,7 @@ def admission_of(
 ) -> AdmissionPolicy:
     """The policy; `deadlines` are those of the classes, by name, None where a class has none of its own."""
     for name in section.success:
-        if name not in deadlines:
-            raise unknown_name(field="admission.success", name=name, known=deadlines)
+        check_name(name, deadlines, field="admission.success")
     return AdmissionPolicy(
         **provenance.filled(section),
         **provenance.filled(section.retry),

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Collection, Mapping
 from typing import Annotated
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.files.sections.quantities import DAY_S, YEAR_S, Duration, Range
 from ullage.files.sections.section import Key, Section, ours
 from ullage.units import DURATION
@@ -79,7 +79,6 @@ def check_owners(owners: Mapping[str, str], sections: Collection[str], entries: 
         for section, names in entries.items():
             if key.startswith(f"{section}."):
                 name = key.removeprefix(f"{section}.").partition(".")[0]
-                if name not in names:
-                    raise unknown_name(field=f"owners.{key}", name=name, known=names)
+                check_name(name, names, field=f"owners.{key}")
         if not owner.strip():
             raise InputError(field=f"owners.{key}", value=owner, problem="is empty", fix="Name a person or a team.")

@@ -11,8 +11,8 @@ from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.files.plan_file import ClassSection, EventSection
 from ullage.files.sections.class_traffic import ACTIVE, CANCELLED_AFTER, DAYS, HOURS, TURNS
 from ullage.files.sections.provenance import Provenance
-from ullage.workload.demand.demand import built_in_like
 from ullage.workload.demand.outcomes import ClassOutcomes
+from ullage.workload.demand.stand_in import built_in_like
 from ullage.workload.demand.stated import StatedShape, with_lengths
 from ullage.workload.demand.users import StatedUsers
 from ullage.workload.synthetic.model import ClassModel

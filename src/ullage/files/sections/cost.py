@@ -15,7 +15,7 @@ from ullage.cost import policy
 from ullage.cost.policy import CostPolicy, Judging
 from ullage.cost.provider.offer import ProviderOffer
 from ullage.cost.service_use import ProviderUse, TaskUse
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import number
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import (
@@ -340,8 +340,7 @@ def tasks_of(section: CostSection, classes: tuple[str, ...], provenance: Provena
     found = []
     for each in section.tasks:
         for name in (*each.requests, *each.escalated_requests):
-            if name not in classes:
-                raise unknown_name(field=f"cost.tasks.{each.name}.requests", name=name, known=classes)
+            check_name(name, classes, field=f"cost.tasks.{each.name}.requests")
         found.append(
             TaskUse(
                 name=each.name,
@@ -363,11 +362,9 @@ def offers_of(section: CostSection, classes: tuple[str, ...], provenance: Proven
     found = []
     for at, each in enumerate(section.against):
         where = f"cost.against.{at}"
-        if each.tier not in tiers:
-            raise unknown_name(field=f"{where}.tier", name=each.tier, known=tiers)
+        check_name(each.tier, tiers, field=f"{where}.tier")
         for name in each.classes:
-            if name not in classes:
-                raise unknown_name(field=f"{where}.classes", name=name, known=classes)
+            check_name(name, classes, field=f"{where}.classes")
         found.append(
             ProviderOffer(
                 provider=each.provider,

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ullage.cost.quotes import ALL_ON_DEMAND, AnnouncedChange, HeldCommitment, PriceChoice
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Source
 from ullage.facts.device import find_device
 from ullage.facts.price import LIST_MAX_AGE, RATE_MAX_AGE, SPOT_MAX_AGE
@@ -313,8 +313,7 @@ def prices_of(
     )
     check_names(book, providers=section.provider, regions=section.region)
     tiers = {each.value: each for each in Tier}
-    if section.tier not in tiers:
-        raise unknown_name(field="prices.tier", name=section.tier, known=tiers)
+    check_name(section.tier, tiers, field="prices.tier")
     return book, PriceChoice(
         providers=section.provider,
         regions=section.region,
@@ -394,8 +393,7 @@ def _own(section: OwnSection, provenance: Provenance) -> Iterator[AnyPrice]:
         yield _own_tokens(tokens, provenance)
     for key, price in section.items.items():
         item, _, name = key.partition(" ")
-        if item not in ITEMS:
-            raise unknown_name(field="prices.own.items", name=item, known=ITEMS)
+        check_name(item, ITEMS, field="prices.own.items")
         stated = _stated(price, ITEMS[item].per, price_name("own", item, name), f"prices.own.items.{key}", provenance)
         yield RatePrice(item=item, name=name, amount=dataclasses.replace(stated, max_age=RATE_MAX_AGE))
 
@@ -458,8 +456,7 @@ def _own_machine(section: OwnMachineSection, provenance: Provenance) -> OwnedHar
 
 def _own_tokens(section: OwnTokensSection, provenance: Provenance) -> TokenPrice:
     tiers = {each.value: each for each in Tier}
-    if section.tier not in tiers:
-        raise unknown_name(field="prices.own.tokens.tier", name=section.tier, known=tiers)
+    check_name(section.tier, tiers, field="prices.own.tokens.tier")
 
     def priced(kind: str, price: Price | None) -> Assumption | None:
         if price is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption
 from ullage.files.sections.provenance import Provenance
 from ullage.files.sections.quantities import DAY_S, Count, Duration, Number, Range, RequestRate, ShareOrNone
@@ -93,8 +93,7 @@ def tools_of(sections: tuple[ToolSection, ...], classes: tuple[str, ...], proven
 
 def _tool(section: ToolSection, classes: tuple[str, ...], provenance: Provenance) -> Tool:
     for name in section.classes:
-        if name not in classes:
-            raise unknown_name(field=f"tools.{section.name}.classes", name=name, known=classes)
+        check_name(name, classes, field=f"tools.{section.name}.classes")
 
     def given(what: str) -> Assumption:
         return provenance.over(default(section.name, what), getattr(section, what))

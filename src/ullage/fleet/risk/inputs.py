@@ -55,16 +55,13 @@ TRAFFIC_LENGTHS = Assumption(
 )
 
 
-def pool_uncertainties(
-    quantiles: Mapping[float, Demand], planned: Demand, band: StepBand, *, surface_deviation_fraction: float = 0.0
-) -> Uncertainties:
+def pool_uncertainties(quantiles: Mapping[float, Demand], planned: Demand, band: StepBand) -> Uncertainties:
     """Everything of one pool; `quantiles` are its demand at several fractions, `planned` the one its mix is made of."""
     return Uncertainties(
         classes=tuple(_level(each, quantiles) for each in planned.classes),
         correlations=class_correlations(planned.classes),
         inputs=(step_uncertainty(band), *shape_uncertainties(planned)),
         traffic_lengths=float(TRAFFIC_LENGTHS.value),
-        surface_deviation_fraction=surface_deviation_fraction,
     )
 
 
@@ -85,7 +82,7 @@ def _level(planned: ClassTraffic, quantiles: Mapping[float, Demand]) -> ClassLev
 
 
 def class_correlations(classes: Sequence[ClassTraffic]) -> tuple[tuple[float, ...], ...]:
-    """As measured; classes that nobody saw side by side are taken to err together."""
+    """As measured; classes that were not measured together are taken to err together."""
     return tuple(
         tuple(1.0 if one is other else one.correlations.get(other.name, 1.0) for other in classes) for one in classes
     )

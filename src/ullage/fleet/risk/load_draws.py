@@ -51,7 +51,7 @@ class Uncertainties:
     correlations: tuple[tuple[float, ...], ...]
     inputs: tuple[Uncertain, ...]
     traffic_lengths: float
-    surface_deviation_fraction: float
+    surface_deviation_fraction: float = 0.0
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -75,11 +75,6 @@ class Uncertainties:
             classes=tuple(each if DEMAND in names else replace(each, spread=exact) for each in self.classes),
             inputs=tuple(each if each.name in names else replace(each, spread=exact) for each in self.inputs),
             surface_deviation_fraction=self.surface_deviation_fraction if "simulation" in names else 0.0,
-        )
-
-    def with_spread(self, name: str, spread: RatioSpread) -> Uncertainties:
-        return replace(
-            self, inputs=tuple(replace(each, spread=spread) if each.name == name else each for each in self.inputs)
         )
 
     def input(self, name: str) -> Uncertain | None:

@@ -1,6 +1,6 @@
 """The point a fleet is planned for: demand at the chosen risk, and how slow steps may be beside it.
 
-What a pool needs hangs on demand, step times, lengths and the cached share, none of which is sure and all of which are
+What a pool needs depends on demand, step times, lengths and the cached share, all of which are uncertain and are
 hardly ever at their worst together. They are drawn jointly, as logarithms of true over planned:
 
     slow = steps + (prompts, outputs and cached share, each as the step times that would need as many replicas)
@@ -202,7 +202,7 @@ def pool_chance(shortfall: Assumption, spreads: Sequence[NeedSpread]) -> Assumpt
     worst = np.zeros(_DRAWS)
     for at, each in enumerate(spreads):
         needs = each.needs_beside(at)
-        # Of needs that are alike none is above the other: a pool that is sure never falls short.
+        # Of needs that are alike none is above the other: a pool without uncertainty never falls short.
         ranks = np.searchsorted(np.sort(needs), needs, side="left") / _DRAWS
         worst = np.maximum(worst, ranks)
     own = 1.0 - float(np.quantile(worst, 1.0 - number(shortfall)))

@@ -6,8 +6,8 @@ A draw in which steps are so slow that no sensible number of replicas meets the 
 is told by itself, and a measurement or another device is what helps there.
 
 What fails and is repaired is summed exactly (availability.py), not drawn, so that a chance of one in a thousand is not
-left to luck. A rollout or a drained node takes replicas out in its own hours: those hours count with fewer replicas, by
-the share of such hours in which it is under way. Hours of shortfall a month are the same sum over the hours of the
+left to chance. A rollout or a drained node takes replicas out in its own hours: those hours count with fewer replicas,
+by the share of such hours in which it is under way. Hours of shortfall a month are the same sum over the hours of the
 week.
 """
 

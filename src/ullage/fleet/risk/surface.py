@@ -59,7 +59,7 @@ _STEP_FRACTIONS = (0.05, 0.75, 0.9, 0.97, 0.995)
 _SHAPE_FRACTIONS = (0.1, 0.9, 0.99)
 LIKELY_SLOPES = {STEPS: 1.25, PROMPTS: 1.25, OUTPUTS: 0.35, CACHED: -0.45}
 """By how much load falls where a ratio rises, before anything is tried."""
-# The pool on which ratios are tried, and its windows: the same seeds at every point, so that luck cancels.
+# The pool on which ratios are tried, and its windows: the same seeds at every point, so that noise cancels.
 _TRIED_REPLICAS = 8
 # Larger pools than this carry hardly more a replica; what little it is stays on the safe side. So does a pool whose
 # windows would have more requests than this: many requests a replica even out what many replicas do elsewhere.
@@ -87,12 +87,12 @@ _EDGE, _HALVINGS = 1.2, 3
 _NOTHING = 1e-6
 # The logarithm of a slowdown that no number of replicas makes up for.
 _HOPELESS = 100.0
-# An edge is looked for at this part of the load: a pool that carries less is beyond every sensible number of replicas.
-# A few late requests decide it, so that many windows are asked.
+# An edge is searched for at this part of the load: a pool that carries less has no sensible size.
+# A few late requests decide it, so many windows are simulated.
 _SCARCE_FRACTION, _EDGE_WINDOWS = 0.1, 32
 # Where everything is as slow as this score says at once and a scarce load still passes, there is no edge in sight.
 _IN_SIGHT, _SLOW_SCORE = 3.0, 1.28
-# The steps that are looked at first, and the fastest; beside a known edge, the first look is so far on this side of it.
+# The steps that are tried first, and the fastest; beside a known edge, the first try is so far on this side of it.
 _FIRST_EDGE, _LEAST_EDGE, _ASIDE = 1.5, 0.5, 0.03
 
 
@@ -143,7 +143,7 @@ class CapacityEdge:
 
 @dataclass(frozen=True, kw_only=True)
 class SurfaceCheck:
-    """One point where the surface was asked and the pool was tried: loads in req/s, 0 beyond the edge."""
+    """One point where the surface was evaluated and the pool was simulated: loads in req/s, 0 beyond the edge."""
 
     ratios: Mapping[str, float]
     replicas: int
@@ -303,7 +303,7 @@ def _interplay(surface: CapacitySurface, points: Sequence[SurfaceCheck]) -> floa
         if each.surface_rps <= 0.0:
             continue
         total, pairs = surface.factor_logs(_as_arrays(each.ratios))
-        # Where nothing passes, the load is below the least that was looked for.
+        # Where nothing passes, the load is below the least of the search.
         most = float(surface.capacity_rps(each.replicas))
         own = math.log(most / max(each.tried_rps, _LEAST_FRACTION * most))
         above += float(pairs[0]) * (own - float(total[0]))

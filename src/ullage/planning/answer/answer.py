@@ -1,9 +1,9 @@
-"""The answer: what a planner wants of a plan, in that order, as one value.
+"""The answer: what a planner needs from a plan, in that order, as one value.
 
     verdict, why, warnings, surprises, next  the decision
     traffic, pools                         the bridge: mean load -> busiest hour -> replicas -> machines -> money
     utilisation, stops, losses, limits     of each pool: how full, what stops growth, what it survives, what to set
-    money, causes, orders                  the bill by line, who causes it, what to ask for and by when
+    money, causes, orders                  the bill by line, who causes it, what to order and by when
 
 Every number is a figure of the plan, or one made here with its formula and inputs. The page prints these fields and the
 JSON summary encodes them, both in this order; neither computes anything.
@@ -140,7 +140,7 @@ def answer(plan: Plan) -> Answer:
     )
 
 
-# What the screen says of scaling, in this order.
+# What the screen shows of scaling, in this order.
 _SCALING = (
     "threshold_requests", "least_replicas", "most_replicas", "decision_lag_s", "turns_per_hour", "attained_fraction",
     "saving_fraction",
@@ -272,7 +272,7 @@ def _studied(plan: Plan) -> tuple[str, ...]:
 
 
 def _risk(plan: Plan, pool: PoolPlan) -> RiskOfPool:
-    """What the study says of a pool, by the names of its figures."""
+    """The study's results for a pool, by the names of its figures."""
     prefix = f"{pool.spec.name}." if len(plan.pools) > 1 else ""
     figures = {
         name.removeprefix(prefix): each
@@ -468,7 +468,7 @@ def _orders(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None, until: d
 
 
 def _regions(plan: Plan, pools: Sequence[PoolAnswer], bill: Bill | None) -> list[str]:
-    """The regions that the plan file names, or those of the prices; none where nobody says."""
+    """The regions that the plan file names, or those of the prices; none where neither is stated."""
     named = [
         region.name for each in pools if (own := plan.spec.sites.get(each.machines.device)) for region in own.regions
     ]

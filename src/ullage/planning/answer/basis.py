@@ -1,4 +1,4 @@
-"""What moves the plan, and how well it is looked after: by influence, with evidence, age, maximum age and owner."""
+"""What moves the plan, and how well it is maintained: by influence, with evidence, age, maximum age and owner."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def input_bases(plan: Plan, bill: Bill | None) -> tuple[InputBasis, ...]:
 
 
 def unowned_drivers(bases: Iterable[InputBasis]) -> tuple[InputBasis, ...]:
-    """What explains a part of the spread that matters, and nobody looks after."""
+    """Inputs without an owner that explain a relevant part of the spread."""
     return tuple(
         each for each in bases if each.unowned and each.influence is not None
         and number(each.influence) >= LEAST_INFLUENCE

@@ -106,7 +106,7 @@ def steady_parts(pool: PoolPlan, *, prefix: str = "") -> dict[str, Figure]:
 
 
 def _reserve_remark(pool: PoolPlan, line: ReserveLine) -> str:
-    """What a reserve is for, in a few words; one that another stands in for says so."""
+    """What a reserve is for, in a few words; one covered by another says so."""
     if not pool.reserves.bought[line.name]:
         return "covered by another" if line.replicas else ""
     if line.name == "failure":

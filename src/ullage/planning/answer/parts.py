@@ -23,7 +23,7 @@ class BridgeStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Machines:
-    """What a pool stands on; `replicas` and `devices` are all of them, `nodes` machines of this shape."""
+    """The hardware of a pool; `replicas` and `devices` are all of them, `nodes` machines of this shape."""
 
     shape: str
     device: str
@@ -125,7 +125,7 @@ class Cause:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOrder:
-    """Devices to have; `quota` is None where nobody stated one, `is_late` where they come after the horizon's end."""
+    """Devices to have; `quota` is None where none is stated, `is_late` where they come after the horizon's end."""
 
     device: str
     region: str

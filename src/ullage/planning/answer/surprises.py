@@ -1,6 +1,6 @@
-"""What nobody stated and what moves the bill by more than a tenth: said in the answer, not in a note.
+"""Unstated inputs that move the bill by more than a tenth: shown in the answer, not in a note.
 
-Each is worked out from the bill and the price book at hand; nothing is planned a second time. The figure beside a
+Each is worked out from the bill and the price book; nothing is planned a second time. The figure beside a
 sentence is the part of the bill that it moves, and explains itself back to the prices and the bill.
 """
 
@@ -65,7 +65,7 @@ def _of_pool(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
 
 
 def _seller(plan: Plan, pool: PoolPlan, bill: Bill, book: PriceBook) -> Iterator[Surprise]:
-    """The cheapest of several sellers, taken because nobody named one."""
+    """The cheapest of several sellers, taken because none is named."""
     if plan.spec.buying.providers:
         return
     for quote in _quotes(bill, pool):
@@ -100,7 +100,7 @@ def _by_seller(found: tuple[Offer, ...]) -> dict[str, Offer]:
 
 
 def _price_of_another_machine(plan: Plan, pool: PoolPlan, bill: Bill, book: PriceBook) -> Iterator[Surprise]:
-    """A price for one device where the plan stands on machines of eight, which are sold for another."""
+    """A price for one device where the plan uses machines of eight, which are sold at another."""
     size = pool.packing.chosen.shape.devices
     for quote in _quotes(bill, pool):
         wanted = device_wanted(_use(bill, pool), plan.spec.buying, quote.purchase)
@@ -155,7 +155,7 @@ def _whole_machines(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise
 
 
 def _node_size(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
-    """A machine that nobody named, where the same replicas need more devices on another that is sold."""
+    """A machine that is not stated, where the same replicas need more devices on another that is sold."""
     chosen = pool.packing.chosen
     if pool.spec.instance is not None or not chosen.devices:
         return

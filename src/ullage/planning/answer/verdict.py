@@ -1,8 +1,8 @@
 """The verdict of a plan, and why: buy, hold, or test first. A refusal is no plan, and its verdict is REFUSED.
 
-The rules, in this order; docs/explanation/answer.md says them to the reader:
+The rules, in this order; docs/explanation/answer.md explains them:
 
-    HOLD         the plan file says what runs, and it is at least what the plan needs
+    HOLD         the plan file states what runs, and it is at least what the plan needs
     TEST FIRST   better evidence would move the answer too much: the margin for step times is more than a fifth of the
                  steady replicas, or more than a fifth of the tokens come from classes whose rate or lengths are ours
     BUY          otherwise
@@ -58,7 +58,7 @@ def warnings(plan: Plan) -> tuple[str, ...]:
 
 
 def _held(plan: Plan) -> str:
-    """What runs is known of one pool at most; a service of several is never said to be covered by it."""
+    """What runs is known of one pool at most; a service of several is never covered by it."""
     runs = claimed(plan.spec.claims.replicas)
     if runs is None or len(plan.pools) > 1:
         return ""

@@ -74,7 +74,7 @@ def _released(use: ServiceUse, pools: Sequence[PoolPlan], machines: Assumption) 
 
 
 def _with_saving(bill: Bill, saved_cents: int, machines: Assumption) -> Bill:
-    """A bill says what releasing machines saves, whether it is done or not; without priced devices it cannot."""
+    """A bill shows what releasing machines would save; without priced devices it cannot."""
     total = bill.figures.get("bill.total_usd")
     if total is None or not bill.is_of_devices:
         return bill
@@ -90,7 +90,7 @@ def _with_saving(bill: Bill, saved_cents: int, machines: Assumption) -> Bill:
 
 
 def _with_zones(policy: CostPolicy, pools: Sequence[PoolPlan]) -> CostPolicy:
-    """Where nobody says what crosses zones: a router that does not know zones sends 1 - 1 / zones across."""
+    """The default share that crosses zones: a router that does not know zones sends 1 - 1 / zones across."""
     if policy.zone_share is not None:
         return policy
     zones = {row.zone for each in pools for row in each.reserves.placement.rows if row.devices}
@@ -182,7 +182,7 @@ def _ended(each: ClassUse, before: ClassUse) -> ClassUse:
 
 def _pool(found: PoolPlan, replicas: Figure, period_hours: float) -> PoolUse:
     devices = found.memory.runtime.sharding.devices
-    # Sized for the planning rate: what the mean month asks below it is idle, kept for the busiest hour.
+    # Sized for the planning rate: the difference to the mean month is idle, kept for the busiest hour.
     capacity = found.demand.planning_rps * period_hours * SECONDS_PER_HOUR
     return PoolUse(
         name=found.spec.name,

@@ -24,7 +24,7 @@ from ullage.service.trial.search import least_replicas
 class SpilledPool:
     """A pool all own, all bought, and with the base of least cost per success.
 
-    `tried_replicas` is what the trial says the chosen base takes; more than `chosen` was looked for with where a
+    `tried_replicas` is what the chosen base takes by the trial; more than `chosen` was tried where a
     smaller pool evens out less. `levels` are all bases as reckoned, before any was tried.
     """
 
@@ -58,7 +58,7 @@ def spilled_pool(
     seed: int,
     map: Any = map,  # noqa: A002
 ) -> SpilledPool | MissingPrice:
-    """The mix of least cost per success; the base that it stands on is decided by the pool's own trial."""
+    """The mix of least cost per success; its base is decided by the pool's own trial."""
     hour = replica_usd(use, bill.quotes, bill.policy)
     if isinstance(hour, MissingPrice):
         return hour

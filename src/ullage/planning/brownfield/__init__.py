@@ -1,1 +1,1 @@
-"""A plan beside what a cluster runs: have, need, change, and what stands against it."""
+"""A plan compared with what a cluster runs: have, need, change, and risks."""

@@ -1,7 +1,7 @@
 """Have, need, change, risk, and the order of steps: a plan laid over what runs.
 
 Nothing here is advice to change everything at once. Steps are ordered so that capacity comes before it is relied on,
-and is let go only after nothing relies on it any more.
+and is removed only after nothing relies on it any more.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Brownfield:
 
 
 def brownfield(plan: Plan, running: Running, *, models: Mapping[str, str]) -> Brownfield:
-    """Lay the plan over what runs. `models` says what the catalogue calls each model that a running pool names."""
+    """Compares the plan with what runs. `models` maps each model of a running pool to its name in the catalogue."""
     left = list(running.pools)
     changes = []
     for pool in plan.pools:
@@ -125,7 +125,7 @@ def _change(pool: PoolPlan, found: RunningPool | None, running: Running) -> Pool
 
 
 def _settings(pool: PoolPlan, found: RunningPool) -> tuple[Setting, ...]:
-    """Arguments that the plan relies on; one that nobody set is the engine's default on both sides."""
+    """Arguments that the plan relies on; one that is not set is the engine's default on both sides."""
     runtime = pool.memory.runtime
     needed = {
         "tensor_parallel": runtime.sharding.tp,
@@ -155,7 +155,7 @@ def _settings(pool: PoolPlan, found: RunningPool) -> tuple[Setting, ...]:
 
 
 def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
-    """What the plan says to set: the engine's flag, the gateway's bounds, and how far a rollout may go."""
+    """The settings of the plan: the engine's flags, the gateway's bounds, and how far a rollout may go."""
     limits = pool.admission_limits.figures
     running = f"{number(limits['limit.engine_running_requests']):g}"
     have = "" if found is None else found.settings.get("max_sequences", "")
@@ -190,7 +190,7 @@ def _shared_risks(wanted: int, free: int | None) -> tuple[Risk, ...]:
 
 
 def _steps(changes: Sequence[PoolChange], wanted: int, free: int | None) -> list[str]:
-    """Devices, then bounds, then replicas, then settings one pool at a time, then what is let go."""
+    """Devices, then bounds, then replicas, then settings one pool at a time, then removals."""
     steps = []
     if free is not None and wanted > free:
         steps.append(f"Order {wanted - free} devices, with quota for them, before anything else changes.")

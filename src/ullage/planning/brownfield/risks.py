@@ -1,6 +1,6 @@
-"""What of a running pool stands against a plan: bounds, signals, memory, rollouts, versions.
+"""Risks of a running pool for a plan: bounds, signals, memory, rollouts, versions.
 
-Each rule reads what the cluster states and the plan's own figures; what nobody states is no risk.
+Each rule reads what the cluster states and the plan's own figures; what is not stated is no risk.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from ullage.scaling.rules import ScalingRule
 
 @dataclass(frozen=True, kw_only=True)
 class RunningPool:
-    """Replicas of one engine, as a cluster's objects describe them; None and empty mean that nobody says.
+    """Replicas of one engine, as a cluster's objects describe them; None and empty mean not stated.
 
     `settings` are the engine's arguments under our names (`max_sequences`); `engine_version` is that of its image.
     `signals` are what its autoscaler follows, as the autoscaler names them (`cpu`, `vllm:num_requests_waiting`).

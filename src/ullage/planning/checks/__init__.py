@@ -1,1 +1,1 @@
-"""Checks: the known mistakes of capacity plans, looked for in one plan."""
+"""Checks: the known mistakes of capacity plans, and whether a plan has them."""

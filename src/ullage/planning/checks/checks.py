@@ -1,8 +1,8 @@
-"""Mistake checks: seven ways in which capacity plans go wrong, and inputs that have grown old, looked for in one plan.
+"""Mistake checks: seven ways in which capacity plans go wrong, and inputs past their age, checked in one plan.
 
     check_plan(plan)  ->  Checks of CheckResult: what was compared, and anomalies with both numbers and a fix
 
-A check compares what the plan says, or what is claimed of the service elsewhere (`claims:` of the plan file), with what
+A check compares the plan, or claims about the service (`claims:` of the plan file), with what
 the simulation finds. To add one: write a function from Subject to CheckResult, list it here and in
 docs/explanation/mistakes.md. tests/planning/test_checks.py asks for a plan that trips it and a near miss.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.planning.checks.cost import (
     partial_cost,
     split_by_requests,
@@ -29,7 +29,7 @@ from ullage.planning.document import Plan
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """`mistake` is what it looks for; a check of the service is made once, the others for every pool."""
+    """`mistake` is what it detects; a check of the service is made once, the others for every pool."""
 
     mistake: str
     look: Callable[[CheckSubject], CheckResult]
@@ -70,8 +70,7 @@ def check_plan(
 ) -> Checks:
     """Make the named checks, all where none is named, on every pool of the plan."""
     for name in names:
-        if name not in CHECKS:
-            raise unknown_name(field="check", name=name, known=CHECKS)
+        check_name(name, CHECKS, field="check")
     subjects = [CheckSubject(plan=plan, pool=pool) for pool in plan.pools]
     jobs = [
         (check, subject)

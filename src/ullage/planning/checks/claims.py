@@ -23,7 +23,7 @@ class CostClaim:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Without these a cost says nothing: nobody can tell whether it still holds, or for what."""
+        """Without these a cost is meaningless: whether it still applies, and to what, is unknown."""
         stated = {
             "date": self.dated is not None,
             "region": bool(self.region),
@@ -35,9 +35,9 @@ class CostClaim:
 
 @dataclass(frozen=True, kw_only=True)
 class Claims:
-    """Claims about the pool called `pool` (the first where it is empty); what nobody claims is None.
+    """Claims about the pool called `pool` (the first where it is empty); what is not claimed is None.
 
-    `replicas` is what somebody would buy; `capacity` the requests a second that a replica is claimed to take;
+    `replicas` is the number to buy; `capacity` the requests a second that a replica is claimed to take;
     `concurrency` the longest requests it is claimed to hold at once; `scale_up` how fast a replica is claimed to be
     there; `least_replicas` an autoscaler's minimum; `attribution` the rule by which shared devices are divided.
     """

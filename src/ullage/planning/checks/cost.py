@@ -17,7 +17,7 @@ from ullage.planning.document import Plan
 
 # A claim that is this close to the bill is a rounding of it.
 _CLOSE_FRACTION = 0.05
-# A rule that moves nobody's share by more than this much of the whole bill is as good as another.
+# Rules whose shares differ by less than this much of the whole bill are equivalent.
 FAIR_FRACTION = 0.05
 
 
@@ -76,7 +76,7 @@ def partial_cost(subject: CheckSubject) -> CheckResult:
 
 
 def unlabelled_cost(subject: CheckSubject) -> CheckResult:
-    """A cost has a date, a region, a model and a criterion of success, or nobody can tell whether it still holds."""
+    """A cost has a date, a region, a model and a criterion of success, or whether it still applies is unknown."""
     name, bill = "unlabelled-cost", _bill(subject)
     anomalies = []
     claim = subject.spec.claims.cost
@@ -179,7 +179,7 @@ def _shares(groups: Sequence[GroupUse], rule: str) -> dict[str, float]:
 
 
 def stale_assumptions(subject: CheckSubject) -> CheckResult:
-    """What the plan rests on and nobody has renewed."""
+    """Inputs of the plan that are past their age."""
     name, plan = "stale-assumptions", subject.plan
     stale = plan.stale
     anomalies = []
@@ -210,7 +210,7 @@ def _whose(plan: Plan, stale: Sequence[Assumption]) -> str:
 
 
 def unsourced_assumptions(subject: CheckSubject) -> CheckResult:
-    """What nobody stated or measured: defaults of ours under a plan of yours."""
+    """Inputs neither stated nor measured: defaults of ours under a user's plan."""
     name, plan = "unsourced-assumptions", subject.plan
     open_ones = [each for each in plan.assumptions if _is_ours(each)]
     compared = f"{len(open_ones)} of {len(plan.assumptions)} assumptions are defaults of Ullage or made up"

@@ -7,7 +7,7 @@ from ullage.workload.anomalies import Severity
 
 
 def misleading_evidence(subject: CheckSubject) -> CheckResult:
-    """What the plan says of its evidence: what refuses or decides is a mistake, the rest a warning."""
+    """Anomalies of the plan's evidence: what refuses or decides is a mistake, the rest a warning."""
     name, pool = "misleading-evidence", subject.pool
     tests = [test for test, _ in pool.spec.tested.load_tests]
     found = [

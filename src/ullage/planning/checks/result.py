@@ -10,14 +10,11 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
 
 
-class CheckSeverity(enum.Enum):
-    """A mistake makes the plan, or a claim about it, wrong; a warning is something that nobody has verified."""
+class CheckSeverity(enum.StrEnum):
+    """A mistake makes the plan, or a claim about it, wrong; a warning is something unverified."""
 
     MISTAKE = "mistake"
     WARNING = "warning"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +40,7 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Checks:
-    """Every check that was asked for, in the order of the table."""
+    """Every check that was requested, in the order of the table."""
 
     results: tuple[CheckResult, ...]
 

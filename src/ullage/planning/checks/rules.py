@@ -1,4 +1,4 @@
-"""Scaling rules as they are written, looked at for faults that no traffic is needed to see."""
+"""Scaling rules as they are written, checked for faults that show without traffic."""
 
 from __future__ import annotations
 

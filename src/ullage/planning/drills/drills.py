@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.planning.document import Plan
 from ullage.planning.drills.loss import cache_drill, memory_drill, quota_drill, warm_up_drill, zone_drill
 from ullage.planning.drills.money import economics_drill, idle_drill
@@ -54,8 +54,7 @@ def run_drills(
 ) -> Drills:
     """Play the named drills, all where none is named, on every pool of the plan."""
     for name in names:
-        if name not in DRILLS:
-            raise unknown_name(field="drill", name=name, known=DRILLS)
+        check_name(name, DRILLS, field="drill")
     grounds = [PoolScenario(plan=plan, pool=pool) for pool in plan.pools]
     jobs = [
         (drill, scenario)

@@ -111,7 +111,7 @@ def cache_drill(scenario: PoolScenario) -> DrillResult:
 
 
 def warm_up_drill(scenario: PoolScenario) -> DrillResult:
-    """Demand rises as steeply as in the plan's week, and a replica asked for is there only when it has started.
+    """Demand rises as steeply as in the plan's week, and a requested replica serves only when it has started.
 
     The other reserves have other occasions, so the fleet is the steady one with its warm reserve.
     """
@@ -129,7 +129,7 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
         return _thinned(calm, below + (1.0 - below) * ramp, seed)
 
     def play(spare: int, *, late_s: float, runs: int = 1) -> DrillAttainment:
-        """With `spare` warm replicas, and others there `late_s` after demand has asked for them."""
+        """With `spare` warm replicas, and others ready `late_s` after they are needed."""
         whole = steady + spare
         first = min(whole, steady - missing + spare)
         events = tuple(
@@ -143,7 +143,7 @@ def warm_up_drill(scenario: PoolScenario) -> DrillResult:
 
     held = warm.line.replicas
     kept = play(held, late_s=rise_s, runs=RUNS)
-    # What a plan sees that takes replicas to be there as soon as they are asked for.
+    # The comparison: replicas that are ready as soon as they are requested.
     kept = replace(kept, before=play(held, late_s=0.0, runs=RUNS).during)
     follows = str(scenario.pool.reserves.settings.warm.follows.value)
 
@@ -224,7 +224,7 @@ def quota_drill(scenario: PoolScenario) -> DrillResult:
 
 
 def zone_drill(scenario: PoolScenario) -> DrillResult:
-    """The zone with the most replicas is gone."""
+    """The zone with the most replicas is lost."""
     name, title, span = "zone", "loss of a zone", scenario.span()
     zones = len([row for row in scenario.placed().rows if row.replicas])
     if zones < 2:

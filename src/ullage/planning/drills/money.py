@@ -1,4 +1,4 @@
-"""Drills about money: a fleet that stands idle, and a unit cost that holds at one volume only."""
+"""Drills about money: an idle fleet, and a unit cost that holds at one volume only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ullage.service.curve.sizing import size_pool
 from ullage.service.trial.decide import BRIEF
 from ullage.workload.demand.demand import Demand
 
-# More than half of what is paid for stands idle: the fleet waits more than it works.
+# More than half of what is paid for is idle.
 MOST_IDLE_FRACTION = 0.5
 
 

@@ -154,7 +154,7 @@ def _share(good: NDArray[np.bool_], at_s: NDArray[np.float64], from_s: float, un
 def storm_drill(scenario: PoolScenario) -> DrillResult:
     """A burst longer than clients wait, all of whom ask again; the burst ends, and SLOs must be met again.
 
-    Nothing is broken and the load is the planned one, yet the work that is thrown away and asked for anew can keep a
+    Nothing is broken and the load is the planned one, yet wasted work that is retried can keep a
     pool full for ever.
     """
     policy, limits = scenario.spec.admission, scenario.pool.admission_limits

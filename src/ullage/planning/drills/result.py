@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ullage.evidence import Figure
 
 
-class DrillVerdict(enum.Enum):
+class DrillVerdict(enum.StrEnum):
     """Undecided: attainment is below the SLO by no more than the runs differ. A drill that is not played has nothing
     to play on: no tool to lose, no price to mislead."""
 
@@ -17,9 +17,6 @@ class DrillVerdict(enum.Enum):
     UNDECIDED = "undecided"
     FAILS = "fails"
     NOT_PLAYED = "not played"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +46,7 @@ class DrillResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Drills:
-    """All drills that were asked for, in the order of the table, pool by pool."""
+    """All drills that were requested, in the order of the table, pool by pool."""
 
     results: tuple[DrillResult, ...]
     notes: tuple[str, ...]

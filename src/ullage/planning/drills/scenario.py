@@ -36,13 +36,13 @@ from ullage.workload.classes import RequestClass
 RUNS = 3
 LEAD_S = 120.0
 BEFORE_S = 240.0
-# What is down is looked for and mended, or starts, in this time or longer: what piles up in it is what would pile up.
+# A repair or a start takes this long or longer, so the queue that builds up in it is realistic.
 EVENT_S = 600.0
 # Requests that came shortly before the event are still running when it comes.
 EDGE_S = 60.0
-# So few requests in an event tell a p95 from a p90. A service that is asked less often is watched for longer.
+# So few requests in an event tell a p95 from a p90. A service with less traffic is simulated for longer.
 _LEAST_REQUESTS = 600
-# A fleet of more than four times the size is another plan, and is not looked for.
+# A fleet of more than four times the size is another plan, and is not searched.
 MOST_RATIO = 4.0
 
 
@@ -130,7 +130,7 @@ class PoolScenario:
         return self.pool.reserves.steady_replicas + self.pool.reserves.serving_replicas
 
     def placed(self, more: int = 0) -> Placement:
-        """The serving replicas, and so many more, over the zones; quotas are not asked, only the spread is wanted."""
+        """The serving replicas, and so many more, over the zones; quotas do not apply, only the spread counts."""
         found = place(
             self.replicas + more,
             self.pool.reserves.placement.sites.without_quotas(),
@@ -198,7 +198,7 @@ class PoolScenario:
         change: Callable[[], str],
         beside: Sequence[Figure | Assumption] = (),
     ) -> DrillResult:
-        """The result of a drill that is judged by SLOs; the change is looked for only where it is needed."""
+        """The result of a drill that is judged by SLOs; the change is searched only where it is needed."""
         required, slo_name = kept.during.required_fraction, kept.during.slo_name
         return DrillResult(
             name=name,

@@ -2,7 +2,7 @@
 
 Both sides are the pool's own replica, sized by the trial and the rule that size every candidate, each with its part of
 every limit, then simulated together against the limits of the whole. The number of replicas of either side is the
-least that meets its part, so the ratio of the two is found and not given. Beside it stands the pool as it is: what it
+least that meets its part, so the ratio of the two is found and not given. Beside it is the pool as it is: what it
 needs is the least too, so on fewer devices it would violate an SLO.
 """
 

@@ -48,7 +48,7 @@ def busy_bound_s(replica: Replica, load: OpenLoop) -> float:
     gain = replica.engine.tokens_per_step
     base_s = float((table.decode_base_ps[1:, 0] / sequences).min()) / gain / PS_PER_S
     slope_s = float(table.decode_slope_ps[1:].min()) / gain / PS_PER_S
-    # The first token comes out of the prompt; each later one reads what stands before it.
+    # The first token comes out of the prompt; each later one reads the context before it.
     later = np.maximum(outputs - 1.0, 0.0)
     read = later * (new + cached) + later * (later + 1.0) / 2.0
     pairs = _pairs(new, cached)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from ullage.cost.quotes import PriceChoice
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.facts.device import Device
 from ullage.facts.engine import POLICIES_OF
 from ullage.facts.model import Model
@@ -95,7 +95,7 @@ def _speculating(pool: PoolSpec) -> list[PoolSpec]:
 
 
 def _letting_in(pool: PoolSpec) -> list[PoolSpec]:
-    """The pool whose engine asks for less before it lets a request in; its steps are the same."""
+    """The pool with an engine that admits requests earlier; its steps are the same."""
     given = pool.settings
     if given.engine == "tensorrt-llm":
         known = POLICIES_OF[given.engine]
@@ -112,8 +112,7 @@ def _devices(
     """The devices that are named; else those that can be bought as the plan buys, or the usual ones without prices."""
     known = {each.name: each for each in (pool.device, *pool.alternatives)}
     for name in settings.devices:
-        if name not in known:
-            raise unknown_name(field="options.devices", name=name, known=known)
+        check_name(name, known, field="options.devices")
     if settings.devices:
         return tuple(known[name] for name in settings.devices)
     if book is None:
@@ -143,7 +142,7 @@ def _sharding(tp: int, pp: int, ep: int, groups: int, *, follows: bool) -> Shard
 
 
 def _other(pool: PoolSpec, *, model: Model, device: Device, settings: RuntimeSettings) -> PoolSpec:
-    """The pool made otherwise: what was measured of the old one says nothing of it."""
+    """The pool of another configuration: measurements of the old one do not apply."""
     return replace(
         pool,
         model=model,

@@ -1,10 +1,10 @@
-"""Lead times: how long a device takes from the day it is asked for, and by which day to ask for the months to come.
+"""Lead times: how long a device takes from its order, and the order dates of the months to come.
 
     on demand, spot   a quota, which the provider grants or not
     committed         the quota, then a reservation
     owned             a delivery
 
-A device that a month needs is asked for its lead time before the month begins; a day that has passed says by how much.
+A device that a month needs is ordered its lead time before the month begins; a date in the past is shown as late.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OURS = Source(
     where="docs/howto/choose-a-device.md",
     date=_WRITTEN,
 )
-# A request for tens of accelerators is looked at by a person, and may be granted in parts.
+# A request for tens of accelerators is reviewed by a person, and may be granted in parts.
 QUOTA = _default("quota_request", 14.0, 1.0, 60.0, _OURS)
 # Reservations of whole machines begin on a date that the provider has free.
 RESERVATION = _default("reservation", 30.0, 1.0, 120.0, _OURS)
@@ -112,7 +112,7 @@ class LeadTimes:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """One month: what it needs, what is new in it, and the last day to ask for that.
+    """One month: what it needs, what is new in it, and the last day to order that.
 
     `late_days` is how long ago that day was; 0 where it is to come. `order_by` is None where nothing new is needed.
     """

@@ -64,7 +64,7 @@ class SliceRule:
 
 @dataclass(frozen=True, kw_only=True)
 class SlicedLoad:
-    """The requests of a mix that go to one kind: of each slice a share, the same requests however often it is asked.
+    """The requests of a mix that go to one kind: of each slice a share, the same requests every time.
 
     `part_fraction` is what these are of all requests: a rate is that of what is left.
     """

@@ -125,7 +125,7 @@ def best_mix(problem: MixProblem) -> Mix | None:
 
 
 def _checked(problem: MixProblem, *, replicas: dict[str, int], parts: dict[tuple[str, str], int]) -> Mix:
-    """The mix, with the program's own laws looked at again in whole numbers."""
+    """The mix, with the program's constraints checked again in whole numbers."""
     for part in problem.slices:
         dealt = sum(count for (_, name), count in parts.items() if name == part.name)
         if dealt != problem.parts:

@@ -29,7 +29,7 @@ from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.prices.book import MissingPrice
 from ullage.service.trial.decide import Effort
 
-# Refusals for want of devices alone: a whole pool does not fit, a part of one may.
+# Refusals for lack of devices alone: a whole pool does not fit, a part of one may.
 _QUOTA_STAGES = ("sites", "rollout")
 
 

@@ -1,7 +1,7 @@
 """Successive halving: every candidate gets a few windows, the better half of them more, until a few have many.
 
 Candidates are compared on the same windows, so that traffic that was unlucky was unlucky for all. One is dropped only
-where it is surely worse than the last one that is kept: a close one goes on.
+where it is worse than the last one that is kept, with confidence: a close one goes on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ullage.service.trial.decide import Effort
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A candidate in its place. `is_sure` says that it is better than the next one whatever the seed (95 %).
+    """A candidate in its place. `is_sure` marks one that is better than the next with 95 % confidence.
 
-    `rounds` it was in: those who left early had been simulated less, and were surely worse then.
+    `rounds` it was in: those that left early were simulated less, and were worse with confidence.
     """
 
     measured: CandidateResult
@@ -112,7 +112,7 @@ def _measured(
 ) -> tuple[dict[str, CandidateResult], list[Refused]]:
     found: dict[str, CandidateResult] = {}
     refused: list[Refused] = []
-    # By place: what candidates share is then one thing to whoever looks at them elsewhere.
+    # By index, so that workers elsewhere share what candidates have in common.
     looks = list(jobs(lambda at: trials[at].looked(effort), range(len(trials))))
     for each, (one, start) in zip(trials, looks, strict=True):
         each.goes_on_from(start)

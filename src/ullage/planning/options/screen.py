@@ -34,7 +34,7 @@ _DRAWN_REQUESTS = 4000
 
 @dataclass(frozen=True, kw_only=True)
 class OptionRequest:
-    """What is asked of every candidate of one pool."""
+    """The requirements of every candidate of one pool."""
 
     demand: Demand
     classes: tuple[RequestClass, ...]

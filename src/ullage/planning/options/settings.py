@@ -24,7 +24,7 @@ HOST_CACHE_BYTES = 200_000_000_000
 HOST_LINK_BYTES_PER_S = 25e9
 """What a device loads from there: half of a PCIe 5.0 x16 link's 63 GB/s, less what small copies lose."""
 MOST_CANDIDATES = 256
-"""More than this is a list nobody reads; the axes are better narrowed by name."""
+"""A longer list is unreadable; the axes are better narrowed by name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A candidate simulated: how many replicas it needs, what a success costs on it, and how sure both are.
+"""A candidate simulated: the replicas it needs, the cost of a success on it, and the confidence of both.
 
 Every candidate is tried on the same seeds (common random numbers), by the same trial and the same rule that size a
 plan: the plan's own candidate gets the plan's own number. Early rounds decide on fewer windows, the last on all.
@@ -96,7 +96,7 @@ class CandidateTrial:
         self._seed, self._rate_rps = fit.asked.seed, fit.asked.rate_rps
         self._start = start
 
-    # What follows is simulated, so it waits until the candidate's bounds have been looked at.
+    # What follows is simulated, so it waits until the candidate's bounds have been checked.
 
     @cached_property
     def bases(self) -> Bases:
@@ -167,11 +167,11 @@ class CandidateTrial:
         return found
 
     def looked(self, effort: Effort) -> tuple[CandidateResult | Rejection, int | None]:
-        """What this effort decides, and where the next round begins: for a look that is made elsewhere."""
+        """What this effort decides, and where the next round begins, for work on another core."""
         return self.measured(effort), self._start
 
     def goes_on_from(self, start: int | None) -> None:
-        """The next round begins where a look that was made elsewhere left off."""
+        """The next round begins where work on another core left off."""
         self._start = start
 
     def _at_least(self, replicas: int) -> int:
@@ -197,7 +197,7 @@ class CandidateTrial:
         return reserves.replicas, packing.chosen.devices
 
     def _steady(self, size: LeastReplicas, replicas: int) -> SteadyFleet:
-        """The steady fleet as the reserves want it."""
+        """The steady fleet as the reserves need it."""
         fit = self.fit
         at_size = point_of(replace(self.bases.conservative, replicas=size.tested_replicas), size.at)
         if not isinstance(at_size, StablePoint):

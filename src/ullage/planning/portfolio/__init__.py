@@ -1,1 +1,1 @@
-"""Many pools under shared quotas, budgets, commitments and nodes: who stands where, who gives up what, who moves."""
+"""Many pools under shared quotas, budgets, commitments and nodes: placement, what is dropped, what moves."""

@@ -1,4 +1,4 @@
-"""What the services of a portfolio share, and what each pool asks of it."""
+"""The shared limits of a portfolio's services, and the needs of each pool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 ANYWHERE = "anywhere"
 DAYS_PER_MONTH = 365.0 / 12.0
 HOURS_PER_MONTH = 24.0 * DAYS_PER_MONTH
-# Where nobody says what a request is worth all are worth the same: what is given up first is what serves fewest.
+# Without a stated value all requests are worth the same: what serves fewest is dropped first.
 ALIKE_USD = 1e-3
 
 
@@ -65,19 +65,16 @@ class PortfolioLimits:
         return stated if stated is not None else ALIKE_USD if self.shortfall_usd is None else self.shortfall_usd
 
 
-class SizeBasis(enum.Enum):
+class SizeBasis(enum.StrEnum):
     """How a pool's size is known."""
 
     FIRST_LOOK = "first look"
     DECIDED = "decided"
 
-    def __str__(self) -> str:
-        return self.value
-
 
 @dataclass(frozen=True, kw_only=True)
 class PoolNeed:
-    """What one pool asks for: replicas with reserves, what they stand on, and what they serve.
+    """The needs of one pool: replicas with reserves, their devices, and what they serve.
 
     A first look lies between `low_replicas` and `high_replicas`; a decided size is all three. `same_as` names the pool
     whose evaluation it shares, where it differs from it in names alone. `device_usd` is a device for a month, by the

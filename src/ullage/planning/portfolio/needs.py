@@ -1,4 +1,4 @@
-"""What the pools of a service ask of a portfolio: from a first look, or as the whole plan decided them."""
+"""The needs of a service's pools in a portfolio: estimates, or as the whole plan decided them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY_S = 86_400.0
 
 
 def looked_needs(spec: PlanSpec, found: PlanEstimate) -> tuple[PoolNeed, ...]:
-    """Every pool that a first look could say something of; the others are `found.pending`."""
+    """Every pool with an estimate; the others are `found.pending`."""
     _, demand, _ = planned_for(spec)
     needs = []
     for each in found.pools:

@@ -157,14 +157,14 @@ def _budget_turns(pools: Sequence[PoolNeed], budget_usd: float) -> bool:
 
 
 def _lost(region: str, pools: Sequence[PoolNeed], limits: PortfolioLimits, placed: Placed) -> tuple[LostRegion, ...]:
-    """The region's loss; nothing where nobody stands in it."""
+    """The region's loss; nothing where no pool runs in it."""
     here = {name: count for (name, where), count in placed.replicas.items() if where == region}
     if not here:
         return ()
     if len(limits.regions) == 1:
         after: Placed | None = None
     else:
-        # What was given up before stays so; the rest of what stood is looked for room for.
+        # What was dropped before stays dropped; the rest of the lost region is placed again.
         kept = [_without(each, placed.given_up.get(each.name, 0)) for each in pools]
         free = replace(
             limits, services={name: replace(each, least_fraction=0.0) for name, each in limits.services.items()}

@@ -1,4 +1,4 @@
-"""Who stands where, as an integer program over replicas and nodes.
+"""The placement as an integer program over replicas and nodes.
 
     x[p, r]   replicas of pool p in region r, whole
     g[p]      replicas of it that are given up, whole
@@ -10,8 +10,8 @@
             devices of n <= quota,  n <= nodes,  c <= devices of n,  c <= what is committed
             price of devices - price of those that a commitment pays + commitments <= budget
 
-First the cost of what is given up is made as small as it can be, then, with that, the price of devices: nobody gives
-anything up because it would be cheap.
+First the cost of what is dropped is minimised, then, with that, the price of devices: nothing is dropped only because
+that is cheap.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ class _Program:
         return placed
 
     def _check(self, placed: Placed) -> None:
-        """What the program hands back obeys what it was asked, whatever the solver's tolerances."""
+        """The solution meets the constraints, whatever the solver's tolerances."""
         for pool in self.pools:
             stands = sum(each for (name, _), each in placed.replicas.items() if name == pool.name)
             if stands + placed.given_up.get(pool.name, 0) != pool.replicas:

@@ -14,4 +14,4 @@ class WorkLimit:
 
 
 DEFAULT_LIMIT = WorkLimit()
-"""Ten minutes of CPU and 8 GiB: a plan takes seconds, so that whoever asks for an hour should know it."""
+"""Ten minutes of CPU and 8 GiB: a plan takes seconds, so an hour of work has to be requested."""

@@ -20,20 +20,18 @@ from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import Source
-from ullage.memory.engine_report import EngineMemory, Rank, ResidentSeries, engine_memory, reading
+from ullage.memory.engine_report import EngineMemory, Rank, engine_memory, reading
 
 _MIB = 2**20
 # What monitors call the columns, by what they hold; nvidia-smi's own names first.
 _USED = ("memory.used [mib]", "memory.used", "mem_used_mib", "memory_used_mib", "fb_used_mib")
 _TOTAL = ("memory.total [mib]", "memory.total", "mem_total_mib", "memory_total_mib", "fb_total_mib")
 _DEVICE = ("index", "gpu_index", "gpu", "uuid", "gpu_uuid", "pci.bus_id", "name", "gpu_name")
-_TIME = ("timestamp", "ts", "time")
 _SMI_HEAD = re.compile(rf"(?im)^[^\n#{{]*(?:{'|'.join(re.escape(each) for each in _USED)})(?:\s*,|\s*$)")
 _DCGM_PAGE = re.compile(r"(?m)^DCGM_FI_DEV_FB_USED\{")
 _DCGM_HEAD = re.compile(
     r"(?m)^#?\s*Entity\b.*\bFBUSD\b|^[^\n]*\bDCGM_FI_DEV_FB_USED\b[^\n]*,|^[^\n]*,[^\n]*\bDCGM_FI_DEV_FB_USED\b"
 )
-_TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 
 
 def recognises_nvidia_smi(text: str) -> bool:
@@ -48,7 +46,6 @@ def recognises_dcgm(text: str) -> bool:
 class _MonitorSample:
     where: str
     device: str
-    at_s: float | None
     used_bytes: int
     total_bytes: int | None
 
@@ -83,12 +80,11 @@ def _smi_sample(head: Sequence[str], row: Sequence[str], where: str) -> _Monitor
     if len(row) != len(head):
         raise _cut(where, row)
     cells = dict(zip(head, row, strict=True))
-    used, total, time = (_first(cells, names) for names in (_USED, _TOTAL, _TIME))
+    used, total = (_first(cells, names) for names in (_USED, _TOTAL))
     assert used is not None, head
     return _MonitorSample(
         where=where,
         device=_first(cells, _DEVICE) or "0",
-        at_s=None if time is None else _time(time, where),
         used_bytes=_mib(used, where),
         total_bytes=None if total is None else _mib(total, where),
     )
@@ -139,7 +135,7 @@ def _page_sample(file: str, device: str, values: Mapping[str, float]) -> _Monito
     amounts = {name: _mib(f"{value:g}" if value < 1e5 else str(round(value)), file) for name, value in values.items()}
     parts = [amounts[name] for name in ("USED", "FREE", "RESERVED") if name in amounts]
     total = amounts.get("TOTAL", sum(parts) if "FREE" in amounts else None)
-    return _MonitorSample(where=file, device=device, at_s=None, used_bytes=amounts["USED"], total_bytes=total)
+    return _MonitorSample(where=file, device=device, used_bytes=amounts["USED"], total_bytes=total)
 
 
 def _dmon(text: str, file: str) -> Iterator[_MonitorSample]:
@@ -157,7 +153,6 @@ def _dmon(text: str, file: str) -> Iterator[_MonitorSample]:
             yield _MonitorSample(
                 where=f"{file}:{number}",
                 device=words[1],
-                at_s=None,
                 used_bytes=_mib(values["FBUSD"], f"{file}:{number}"),
                 total_bytes=_mib(values["FBTTL"], f"{file}:{number}") if "FBTTL" in values else None,
             )
@@ -174,11 +169,9 @@ def _dcgm_csv(text: str, file: str) -> Iterator[_MonitorSample]:
         cells = dict(zip(head, row, strict=True))
         free = cells.get("DCGM_FI_DEV_FB_FREE")
         used = _mib(cells["DCGM_FI_DEV_FB_USED"], where)
-        time = next((cells[key] for key in ("timestamp", "time", "Time") if key in cells), None)
         yield _MonitorSample(
             where=where,
             device=cells.get("gpu", cells.get("GPU", cells.get("UUID", "0"))),
-            at_s=None if time is None else _time(time, where),
             used_bytes=used,
             total_bytes=None if free is None else used + _mib(free, where),
         )
@@ -192,7 +185,7 @@ def _reported(samples: Sequence[_MonitorSample], *, what: str, file: str, date: 
     devices: dict[str, list[_MonitorSample]] = {}
     for sample in samples:
         devices.setdefault(sample.device, []).append(sample)
-    readings, resident = [], []
+    readings = []
     for device, own in sorted(devices.items()):
         rank = Rank(within=f"device {device}")
         peak = max(own, key=lambda sample: sample.used_bytes)
@@ -202,18 +195,7 @@ def _reported(samples: Sequence[_MonitorSample], *, what: str, file: str, date: 
         for quantity, sample, value in stated:
             place = Source(what=f"{what}, device {device}", where=sample.where, date=date)
             readings.append(reading(quantity, value, rank, place))
-        resident.append(_series(device, own))
-    return engine_memory(engine="", version="", readings=readings, resident=resident)
-
-
-def _series(device: str, own: Sequence[_MonitorSample]) -> ResidentSeries:
-    """Seconds from the first sample; where there is no clock, the number of the sample, as at one a second."""
-    times = [sample.at_s if sample.at_s is not None else float(index) for index, sample in enumerate(own)]
-    return ResidentSeries(
-        device=device,
-        at_s=tuple(time - times[0] for time in times),
-        resident_bytes=tuple(sample.used_bytes for sample in own),
-    )
+    return engine_memory(engine="", version="", readings=readings)
 
 
 def _mib(text: str, where: str) -> int:
@@ -223,22 +205,6 @@ def _mib(text: str, where: str) -> int:
             field=where, value=text, problem="is not a number of MiB", fix="Write the file again; it seems damaged."
         )
     return round(float(found[1]) * _MIB)
-
-
-def _time(text: str, where: str) -> float:
-    for form in _TIMES:
-        try:
-            return datetime.datetime.strptime(text.strip(), form).replace(tzinfo=datetime.UTC).timestamp()
-        except ValueError:
-            continue
-    if re.fullmatch(r"\d{9,}(\.\d+)?", text.strip()):
-        return float(text)
-    try:
-        found = datetime.datetime.fromisoformat(text.strip())
-        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp()
-    except ValueError:
-        pass
-    raise InputError(field=where, value=text, problem="is not a time", fix="Use nvidia-smi's own timestamps.")
 
 
 def _cut(where: str, row: Sequence[str]) -> InputError:

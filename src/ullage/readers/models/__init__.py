@@ -22,14 +22,14 @@ from ullage.readers.models.files import beside_path, config_path, read_object, s
 __all__ = ["model_from_config", "read_model"]
 
 
-def read_model(path: Path, *, name: str | None = None) -> Model:
+def read_model(path: Path) -> Model:
     """Read a model from its config.json, or from a directory that holds one."""
     config = config_path(path)
     beside = beside_path(config)
     with reading(str(config), fix="Give config.json as it was published."):
         return model_from_config(
             read_object(config),
-            name=name or _name(config),
+            name=_name(config),
             source=source_of(config),
             beside=read_object(beside) if beside is not None else None,
         )

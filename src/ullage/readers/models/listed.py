@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.readers.models.keys import Keys
 from ullage.readers.models.slot import BlockKind, MixerKind, Slot, plain_slots
 from ullage.readers.models.text import LAYERS, TextConfig
@@ -131,8 +131,7 @@ def _block_configs(text: TextConfig) -> tuple[Slot, ...]:
 def _typed_block(text: TextConfig, entry: Keys) -> Slot:
     """A block that names its type and states ordinary keys of its own (pruned Nemotron-H)."""
     word = entry.text_or("block_type") or ""
-    if word not in (*_WORDS, *_BLOCK_WORDS):
-        raise unknown_name(field=entry.where("block_type"), name=word, known=(*_WORDS, *_BLOCK_WORDS))
+    check_name(word, (*_WORDS, *_BLOCK_WORDS), field=entry.where("block_type"))
     (slot,) = _blocks(text, "block_configs", [word], exclusive=True, counted=False)
     return replace(slot, override=entry)
 

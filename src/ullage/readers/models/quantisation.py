@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name, unknown_name
 from ullage.facts.model import LayerFormats, WeightFormat
 from ullage.readers.models.keys import Keys, Record
 from ullage.readers.models.modules import LayerModules, Parts, Patterns
@@ -106,8 +106,7 @@ def _expert_dtype(top: Keys, text: Keys) -> WeightFormat | None:
         if keys.has("expert_dtype"):
             known = {"fp4": MXFP4, "fp8": FP8}
             written = keys.text_or("expert_dtype") or ""
-            if written not in known:
-                raise unknown_name(field=keys.where("expert_dtype"), name=written, known=known)
+            check_name(written, known, field=keys.where("expert_dtype"))
             return known[written]
     return None
 
@@ -330,8 +329,7 @@ def _quark(config: Keys, base: WeightFormat) -> Scheme:
     keys = Keys(table=weight, path=whole.where("weight"), record=config.record)
     forms: Mapping[str, WeightFormat] = {"fp8_e4m3": FP8, "fp4": MXFP4, "int8": INT8}
     written = keys.text_or("dtype") or ""
-    if written not in forms:
-        raise unknown_name(field=keys.where("dtype"), name=written, known=forms)
+    check_name(written, forms, field=keys.where("dtype"))
     if config.table.get("layer_quant_config"):
         raise config.wrong("layer_quant_config", "differs by layer, which is not modelled", "Plan another checkpoint.")
     return Scheme(base=base, default=forms[written], excluded=_excluded(config))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Evidence, Source
 from ullage.facts.device import find_device
 from ullage.facts.price import LIST_MAX_AGE, RATE_MAX_AGE, SPOT_MAX_AGE
@@ -54,14 +54,12 @@ def recognise(file: PriceFile) -> bool:
 def read(file: PriceFile) -> PriceList:
     """Every row; one that cannot be read is an error that names it, for the user wrote it."""
     for column in file.header:
-        if column not in COLUMNS:
-            raise unknown_name(field=f"{file.file}: column", name=column, known=COLUMNS)
+        check_name(column, COLUMNS, field=f"{file.file}: column")
     into = Gathering()
     tokens: dict[tuple[str, ...], TokenPrice] = {}
     for number, row in enumerate(file.rows, 2):
         what = row["what"].strip()
-        if what not in _READ:
-            raise unknown_name(field=f"{file.file}:{number}: what", name=what, known=_READ)
+        check_name(what, _READ, field=f"{file.file}:{number}: what")
         price = _READ[what](file, row, number)
         if isinstance(price, TokenPrice):
             tokens[price.key] = _joined(tokens.get(price.key), price, f"{file.file}:{number}")
@@ -109,10 +107,8 @@ def _token(file: PriceFile, row: Row, number: int) -> TokenPrice:
     where = f"{file.file}:{number}"
     tiers, kinds = {each.value: each for each in Tier}, {each.value: each for each in TokenKind}
     tier, kind = row.get("tier") or Tier.STANDARD.value, row.get("kind", "")
-    if tier not in tiers:
-        raise unknown_name(field=f"{where}: tier", name=tier, known=tiers)
-    if kind not in kinds:
-        raise unknown_name(field=f"{where}: kind", name=kind, known=kinds)
+    check_name(tier, tiers, field=f"{where}: tier")
+    check_name(kind, kinds, field=f"{where}: kind")
     provider, region = _provider(row, where), row.get("region", "")
     name = price_name(provider, region, row["name"], tier, kind)
     price = _price(file, row, number, name, "token", LIST_MAX_AGE)
@@ -150,8 +146,7 @@ def _tokens_of(
 
 def _item(file: PriceFile, row: Row, number: int) -> RatePrice:
     item, _, name = row["name"].partition(" ")
-    if item not in ITEMS:
-        raise unknown_name(field=f"{file.file}:{number}: name", name=item, known=ITEMS)
+    check_name(item, ITEMS, field=f"{file.file}:{number}: name")
     provider, region = row.get("provider", ""), row.get("region", "")
     shown = price_name(provider or "any", region, item, name)
     price = _price(file, row, number, shown, ITEMS[item].per, RATE_MAX_AGE)

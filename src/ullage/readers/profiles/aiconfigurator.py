@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 
 NAME = "aiconfigurator"
 # Its names of devices and engines, by ours.
@@ -94,10 +94,8 @@ def _row(kind: str, duration_s: float, *, sequences: int = 0, kv_tokens: int = 0
 def _engine(asked: ProfileQuery) -> Any:
     """The package's own engine of the first name it knows."""
     installed_version()
-    if asked.device not in SYSTEMS:
-        raise unknown_name(field="step_profile: device", name=asked.device, known=SYSTEMS)
-    if asked.engine not in BACKENDS:
-        raise unknown_name(field="step_profile: engine", name=asked.engine, known=BACKENDS)
+    check_name(asked.device, SYSTEMS, field="step_profile: device")
+    check_name(asked.engine, BACKENDS, field="step_profile: engine")
     # It talks at length about tables it loads for other models.
     logging.getLogger("aiconfigurator_core").setLevel(logging.ERROR)
     from aiconfigurator_core.sdk.engine import EngineHandle  # type: ignore[import-not-found,unused-ignore]

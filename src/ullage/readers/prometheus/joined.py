@@ -34,12 +34,11 @@ def observation_of(
     source: str,
     classes: Mapping[str, Floats],
     notes: Sequence[ObservationNote],
-    asked: Sequence[ObservedQuantity] = tuple(METRICS),
 ) -> Observation:
-    """One observation of all that was found; what was asked for and is nowhere is a note."""
+    """One observation of all that was found; a quantity without data is a note."""
     counted, levels, latencies = {}, {}, {}
     said = list(notes)
-    for quantity in asked:
+    for quantity in METRICS:
         own = [each for each in found if each.quantity is quantity and not np.isnan(each.values).all()]
         if not own:
             said.append(_note(NoteKind.MISSING, quantity, "none of its metrics has data in this period"))

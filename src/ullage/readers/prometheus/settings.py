@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ullage.documents import yaml_values
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.readers.prometheus.metrics import METRICS, MetricName
 from ullage.reconcile.observation import ObservedQuantity
 
@@ -150,8 +150,7 @@ def read_metric_names(file: Path | None) -> MetricNames:
     table = dict(METRICS)
     known = {each.value: each for each in ObservedQuantity}
     for name, metric in found.metrics.items():
-        if name not in known:
-            raise unknown_name(field=f"{file.name}: metrics", name=name, known=known)
+        check_name(name, known, field=f"{file.name}: metrics")
         ours = table[known[name]]
         first = next((each for each in ours if each.kind.value != "expression"), ours[0])
         own = replace(first, name=metric, engine="named", labels="", scale_ratio=1.0, caveat="")

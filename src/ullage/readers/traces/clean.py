@@ -73,7 +73,6 @@ class _Tally:
 
     kept_rows: int
     least_s: float | None
-    most_s: float | None
     known: frozenset[str]
     dropped: tuple[tuple[str, int], ...]
     repaired: tuple[tuple[str, int], ...]
@@ -240,22 +239,21 @@ def _tally(connection: DuckDBPyConnection, draft: Draft, table: str, reason: str
     measures += [f"count(*) FILTER (WHERE {when})" for _, when in repairs]
 
     def measured(where: str) -> tuple[Any, ...]:
-        select = f"SELECT count(*), min({arrival}), max({arrival}), count({reason}), {', '.join(measures)} FROM {table}"
+        select = f"SELECT count(*), min({arrival}), count({reason}), {', '.join(measures)} FROM {table}"
         return tuple(connection.execute(f"{select} {where}").fetchall()[0])
 
     found = measured("")
     dropped: list[tuple[str, int]] = []
-    if found[3]:
+    if found[2]:
         rows = f"SELECT {reason} AS reason_, count(*) FROM {table} GROUP BY reason_ HAVING reason_ IS NOT NULL"
         dropped = connection.execute(f"{rows} ORDER BY reason_").fetchall()
         found = measured(f"WHERE ({reason}) IS NULL")
-    kept, least, most, _, *counts = found
+    kept, least, _, *counts = found
     filled = dict(zip(draft.columns, counts[: len(draft.columns)], strict=True))
     mended = zip(repairs, counts[len(draft.columns) :], strict=True)
     return _Tally(
         kept_rows=kept,
         least_s=least,
-        most_s=most,
         known=frozenset(column for column, count in filled.items() if count),
         dropped=tuple(dropped),
         repaired=tuple((why, count) for (why, _), count in mended if count),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.readers.traces.aliases import counts_requests, plain_name, usual_columns
 from ullage.readers.traces.draft import Draft, TraceReader, json_path, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
@@ -150,10 +150,7 @@ def _column(ours: str) -> str:
 def _field_of(file: Glimpse, ours: str, theirs: str) -> str:
     if ours not in (*KNOWN, *TIMES):
         raise unknown_name(field="map", name=ours, known=KNOWN, fix="See docs/reference/trace-formats.md.")
-    if theirs not in file.fields:
-        raise unknown_name(
-            field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is not a column of {file.name}."
-        )
+    check_name(theirs, file.fields, field=f"map.{ours}", fix=f"It is not a column of {file.name}.")
     return theirs
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.readers import misplaced
 from ullage.readers.traces import dates
 from ullage.readers.traces.clean import clean, rejected_lines
@@ -175,8 +175,7 @@ def _not_recognised(file: Glimpse) -> InputError:
 
 
 def _named(format_name: str, files: Sequence[Glimpse]) -> TraceReader | RateReader:
-    if format_name not in TRACE_READERS:
-        raise unknown_name(field="format", name=format_name, known=TRACE_READERS)
+    check_name(format_name, TRACE_READERS, field="format")
     reader = TRACE_READERS[format_name]
     for file in files:
         if not reader.recognises(file):

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from ullage.errors import NotGiven, unknown_name
+from ullage.errors import NotGiven, check_name
 from ullage.evidence import Assumption, Figure
 from ullage.foreign import markdown, visible
 from ullage.planning.answer.answer import answer
@@ -164,8 +164,7 @@ def plan_sections(plan: Plan, names: Sequence[str], *, every: bool) -> list[Rend
 def check_sections(names: Iterable[str]) -> tuple[str, ...]:
     """The names, all of them known; a plan takes seconds, and a slip is answered before it."""
     for name in names:
-        if name not in SECTIONS:
-            raise unknown_name(field="--section", name=name, known=SECTIONS)
+        check_name(name, SECTIONS, field="--section")
     return tuple(names)
 
 

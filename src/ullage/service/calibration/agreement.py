@@ -39,7 +39,7 @@ HALF_LIFE_DAYS = 182.0
 # edges instead of numbers, and all of a day's traffic in them.
 KIND_WEIGHTS = {"requests": 1.0, "sums": 0.5, "engine": 0.25}
 SERIOUS_WEIGHT = 0.5
-_SHOWN_SEQUENCES, _SHOWN_KV_TOKENS, _SHOWN_PROMPT_TOKENS = 64.0, 64_000.0, 1_000.0
+_SHOWN_SEQUENCES, _SHOWN_KV_TOKENS = 64.0, 64_000.0
 _ONE_POINT, _MORE_POINTS = DEFAULT_BANDS[Evidence.PROFILED], DEFAULT_BANDS[Evidence.CALIBRATED]
 
 

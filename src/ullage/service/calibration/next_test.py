@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.foreign import shell_word
 from ullage.service.calibration.calibration import ERROR_SPREADS, Calibration, Measurement, Target, sensitivity
 from ullage.service.calibration.replay import (
@@ -45,8 +45,7 @@ def next_test(
     times: RequestTimes, floor: Floor, calibration: Calibration, limits: EngineLimits, *, model: str, tool: str = "vllm"
 ) -> NextTest:
     """The candidate with the largest gain."""
-    if tool not in COMMANDS:
-        raise unknown_name(field="tool", name=tool, known=COMMANDS)
+    check_name(tool, COMMANDS, field="tool")
     logs = np.array([calibration.factors.log(name) for name in PARAMETERS])
     precision = np.linalg.inv(np.array(calibration.spread.covariance))
     best: tuple[float, int, int, int] | None = None

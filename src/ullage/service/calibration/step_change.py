@@ -38,14 +38,11 @@ BLIND_FRACTION = 0.5
 _ROUNDS = 30
 
 
-class StepVerdict(enum.Enum):
+class StepVerdict(enum.StrEnum):
     SLOWER = "slower"
     FASTER = "faster"
     ALIKE = "alike"
     CANNOT_TELL = "cannot tell"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,13 +54,10 @@ _REQUEST_SPREAD = 0.4
 _REQUEST_SCORES = tuple(NormalDist().inv_cdf((each + 0.5) / 21) for each in range(21))
 
 
-class Validity(enum.Enum):
+class Validity(enum.StrEnum):
     VALIDATED = "validated"
     NOT_VALIDATED = "not validated"
     CANNOT_TELL = "cannot tell"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

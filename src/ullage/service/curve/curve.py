@@ -96,7 +96,7 @@ _PREFIX_NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceCurve:
-    """Points by rising load on one step basis, and what is needed to ask the same replica and mix more questions.
+    """Points by rising load on one step basis, and what is needed to simulate the same replica and mix further.
 
     `saturation_rps` is the scale of the search, not a capacity.
     """
@@ -149,7 +149,7 @@ class ServiceCurve:
 
     @property
     def figures(self) -> Mapping[str, Figure]:
-        """What a plan prints of the curve; empty where the caller did not say what the curve rests on."""
+        """What a plan prints of the curve; empty where the caller gave no inputs."""
         if not self.inputs:
             return {}
         values: list[tuple[str, float, str, str]] = [
@@ -217,7 +217,7 @@ def load_point(
 
 
 def point_of(trial: Trial, found: Decision) -> CurvePoint:
-    """What the windows of one load say together; rates are per replica."""
+    """The verdict of the windows of one load together; rates are per replica."""
     sample, replicas = found.sample, trial.replicas
     achieved = sample.mean(lambda each: each.achieved_rps / replicas)
     offered_rps = found.rate_rps / replicas
@@ -294,7 +294,7 @@ def _steepness(left: CurvePoint, right: CurvePoint) -> float:
         return 0.0
     width = right.offered_rps / left.offered_rps - 1.0
     if isinstance(right, UnstablePoint):
-        # The edge of stability is looked for until it is known to 3 %; then the bend below it matters more.
+        # The edge of stability is searched to 3 %; then the bend below it matters more.
         return math.inf if width > 0.03 else 0.0
     rise = math.log(max(right.mean_e2e.value, 1e-12) / max(left.mean_e2e.value, 1e-12))
     return max(rise, 0.0) + 0.05 * width

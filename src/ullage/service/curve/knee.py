@@ -1,6 +1,6 @@
 """The knee of a service curve: where more load begins to cost latency out of proportion.
 
-The knee says where a system stops being comfortable; it knows nothing of SLOs. It may lie above the operating
+The knee is where latency begins to climb with load; it does not depend on SLOs. It may lie above the operating
 point (strict SLOs) or below it (lax ones), which is why both are shown.
 """
 

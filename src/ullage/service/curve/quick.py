@@ -1,7 +1,7 @@
 """A pool's size in a tenth of a second: what a slider shows while the decided size is being worked out.
 
 Two windows stand for all of them, one heavy and one ordinary, and a dozen replicas for the pool; the load that they
-carry is looked for in a handful of tries and the rate divided by it. On the built-in example and around it the answer
+carry is searched in a handful of tries and the rate divided by it. On the built-in example and around it the answer
 was within a tenth of the decided one; an SLO that only a nearly idle pool meets is where it errs most. Nothing is
 bought on it: `size_pool` decides.
 """
@@ -88,7 +88,7 @@ def quick_start(
     seed: int,
     map: Any = map,  # noqa: A002
 ) -> int | None:
-    """Where to begin to look for a pool's size; None for a pool so small that a look at itself costs no more."""
+    """Where the search for a pool's size begins; None for a pool so small that simulating it costs no more."""
     if likely_replicas(rate_rps, probe.saturation_rps) <= 2 * _TRIED_REPLICAS:
         return None
     return _tried(trial, probe, rate_rps=rate_rps, seed=seed, map=map).replicas
@@ -117,7 +117,7 @@ class _Bracketed:
 
     @property
     def carried_rps(self) -> float:
-        """Where a straight line through the two meets what is allowed; from one side as far as the excess says."""
+        """Where a straight line through the two meets what is allowed; from one side as far as the excess suggests."""
         if self.low is None or self.high is None:
             only = _known(self.low or self.high)
             return float(only.rate_rps * math.exp(-only.excess / STEEPNESS))

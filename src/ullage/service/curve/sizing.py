@@ -37,8 +37,8 @@ from ullage.simulate.statistics import Interval
 class PoolSize:
     """The least replicas that meet every SLO at this rate, on both step bases.
 
-    `conservative_replicas` is what to buy until somebody has measured; `replicas` would do if the step times were
-    exactly nominal. `low_replicas` to `high_replicas` are those that the windows at hand cannot tell apart, on the
+    `conservative_replicas` is what to buy until step times are measured; `replicas` would do if the step times were
+    exactly nominal. `low_replicas` to `high_replicas` are those that the windows cannot tell apart, on the
     conservative basis: where it is one number, it is decided. `at_size` is that pool at this rate.
     """
 
@@ -119,7 +119,7 @@ def size_pool(
     refused = idle_rejection(bases, seed=seed, inputs=inputs, map=map)
     if refused is not None:
         return refused
-    # A dozen replicas show where to look at a twentieth of the price of the pool itself.
+    # A sub-pool of a dozen replicas guides the search at a twentieth of the cost of the pool itself.
     near = quick_start(bases.conservative, bases.conservative_probe, rate_rps=rate_rps, seed=seed, map=map)
     conservative = least_replicas(
         bases.conservative, rate_rps, bases.conservative_probe, seed=seed, effort=effort, start=near, map=map

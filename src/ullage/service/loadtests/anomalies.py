@@ -1,4 +1,4 @@
-"""What the numbers of a point say about each other: saturation, late clients, miscounted tokens, uncertain units.
+"""Contradictions between the numbers of a point: saturation, late clients, miscounted tokens, uncertain units.
 
 Every check takes a point and gives at most one anomaly, in a sentence with both sides of the disagreement. A check
 that needs a number the file does not have says nothing. `impossible` is apart: it names a contradiction so large that
@@ -16,7 +16,7 @@ from ullage.service.loadtests.requests import due_rate_rps
 from ullage.units import DURATION, brief, brief_number
 from ullage.workload.anomalies import Severity
 
-# Below this share of the offered rate a point no longer shows the load that was asked for.
+# Below this share of the offered rate a point no longer shows the nominal load.
 KEPT_UP_FRACTION = 0.97
 # A handful of requests shows no rate.
 LEAST_REQUESTS = 10
@@ -26,7 +26,7 @@ SAME_COUNT_FRACTION = 0.01
 LATE_FRACTION = 0.1
 LATE_S = 0.005
 # Outside these a mean latency is more likely in another unit than true. The fastest engines known give a token to one
-# request every 0.3 ms; nobody waits an hour for a first token, nor ten seconds for each one after it.
+# request every 0.3 ms; an hour to the first token, or ten seconds to each after it, is implausible.
 PLAUSIBLE_S = {
     Definition.TTFT: (0.0005, 3600.0),
     Definition.TPOT: (0.0002, 10.0),
@@ -87,7 +87,7 @@ def load_not_kept(point: Point) -> PointAnomaly | None:
     if point.load.loop not in (Loop.OPEN, Loop.TRACE) or not offered or not count or count < LEAST_REQUESTS:
         return None
     cap = point.load.concurrency_cap_count
-    # Random arrivals come in faster or slower than their rate by luck; two standard errors of that are no anomaly, but
+    # Random arrivals are faster or slower than their rate by chance; two standard errors of that are no anomaly, but
     # for a point that is known to have stood at its cap, or whose every arrival is known.
     exact = point.load.even or due_rps is not None or (cap is not None and _cap_was_reached(point, cap))
     kept = KEPT_UP_FRACTION - (0.0 if exact else 2.0 / math.sqrt(count))

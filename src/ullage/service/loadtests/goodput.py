@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.service.loadtests.loadtest import (
     Denominator,
     GoodputLimits,
@@ -52,8 +52,7 @@ class Goodput:
 
 def rule_of(name: str, limits: GoodputLimits) -> GoodputRule:
     """The rule of a tool, with these limits."""
-    if name not in GOODPUT_RULES:
-        raise unknown_name(field="goodput rule", name=name, known=GOODPUT_RULES)
+    check_name(name, GOODPUT_RULES, field="goodput rule")
     if not limits.given:
         raise InputError(
             field="goodput limits",

@@ -20,7 +20,7 @@ from ullage.workload.anomalies import Severity
 from ullage.workload.classes import Metric
 
 
-class Loop(enum.Enum):
+class Loop(enum.StrEnum):
     """Who decides when the next request is sent."""
 
     OPEN = "open"  # a clock does: requests arrive whether or not earlier ones are done
@@ -28,21 +28,15 @@ class Loop(enum.Enum):
     TRACE = "trace"  # a recorded list of arrival times does
     BURST = "burst"  # nobody does: everything is sent at once
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class SeenBy(enum.Enum):
+class SeenBy(enum.StrEnum):
     """Whose clock a latency was taken on. The engine does not see the network, nor a request that never reached it."""
 
     CLIENT = "client"
     ENGINE = "engine"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Definition(enum.Enum):
+class Definition(enum.StrEnum):
     """How a latency was computed: which span, divided by what, one value for each what.
 
     The simulator computes a latency by the same definition before it is compared with a measurement.
@@ -68,9 +62,6 @@ class Definition(enum.Enum):
     def formula(self) -> str:
         """The span and the divisor, and what each single value stands for."""
         return _FORMULA[self]
-
-    def __str__(self) -> str:
-        return self.value
 
 
 _METRIC = {
@@ -150,15 +141,12 @@ class LengthSummary:
     percentiles: tuple[tuple[float, float], ...] = ()
 
 
-class LengthLaw(enum.Enum):
+class LengthLaw(enum.StrEnum):
     """How a tool draws the lengths of its requests."""
 
     FIXED = "fixed"  # all alike
     UNIFORM = "uniform"  # evenly from a share of the nominal length up to all of it
     NORMAL = "normal"  # around the nominal length, with a spread
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,22 +181,19 @@ class SharedPrefix:
         return self.groups * self.prompts_per_group
 
 
-class CountedBy(enum.Enum):
+class CountedBy(enum.StrEnum):
     """Who counted the tokens: the server while it made them, or the client's tokenizer afterwards."""
 
     SERVER = "server"
     CLIENT = "client"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
     """Totals over the requests that succeeded, and lengths where the file has them.
 
-    `other_*` is a second count of the same tokens by somebody else (the server where `counted_by` is the client, and
-    the other way about). `nominal_*` is what was asked for, which is not always what was sent. `rule` is how the tool
+    `other_*` is a second count of the same tokens by the other side (the server where `counted_by` is the client, and
+    the reverse). `nominal_*` is the setting of the tool, which is not always what was sent. `rule` is how the tool
     draws lengths, `shared_prefix` which prompts it repeats; `cached_fraction` is a stated share of prefix hits.
     """
 
@@ -272,27 +257,21 @@ class OfferedLoad:
     timeout_s: float | None = None
 
 
-class SingleToken(enum.Enum):
+class SingleToken(enum.StrEnum):
     """What a limit on TPOT makes of an answer of one token, which has no TPOT."""
 
     GOOD = "good"  # it counts as 0 and passes
     UNDETERMINED = "undetermined"  # the request is not judged at all
     BAD = "bad"  # a missing metric misses the limit
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class Denominator(enum.Enum):
+class Denominator(enum.StrEnum):
     """Of which requests the good ones are a share."""
 
     SENT = "sent"
     ENDED = "ended"  # well or not; those that the tool itself cancelled are left out
     SUCCEEDED = "succeeded"
     DETERMINED = "determined"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,15 +319,12 @@ class StatedGoodput:
     verdict: str | None = None
 
 
-class Status(enum.Enum):
+class Status(enum.StrEnum):
     """How a request ended."""
 
     OK = "ok"
     FAILED = "failed"
     UNFINISHED = "unfinished"  # still under way, or cancelled by the tool, when the point ended
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -382,7 +358,7 @@ class MeasuredRequest:
         return self.e2e_s / self.output_tokens
 
 
-class Flag(enum.Enum):
+class Flag(enum.StrEnum):
     """What an anomaly is about. The value is stable: calibration and users' scripts look for it."""
 
     CLOSED_LOOP_SATURATION = "closed_loop_saturation"
@@ -405,9 +381,6 @@ class Flag(enum.Enum):
     INCOMPLETE_RUN = "incomplete_run"
     SERVER_SECTION_UNCERTAIN = "server_section_uncertain"
     ROWS_LEFT_OUT = "rows_left_out"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)

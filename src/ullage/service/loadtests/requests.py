@@ -123,7 +123,7 @@ def sending_rate_rps(requests: Sequence[MeasuredRequest]) -> float | None:
 
 
 def due_rate_rps(requests: Sequence[MeasuredRequest]) -> float | None:
-    """How fast the client meant to send, by the times that were drawn, which is the rate offered but for luck."""
+    """How fast the client meant to send, by the times that were drawn, which is the offered rate up to chance."""
     return _gaps_a_second([each.due_s for each in requests])
 
 

@@ -1,1 +1,1 @@
-"""Which load test to run next on a pool's replica, and what the tests so far say of the replicas that it needs."""
+"""Which load test to run next on a pool's replica, and the replicas that it needs by the tests so far."""

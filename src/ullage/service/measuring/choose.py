@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -81,11 +82,10 @@ class MeasureState:
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenTest:
-    """The next test, what it is expected to take, and how much narrower it would make the range of replicas."""
+    """The next test, what it is expected to take, and why it was chosen."""
 
     test: PlannedTest
     expected: Spend
-    gain_replicas: float
     why: str
 
 
@@ -116,7 +116,7 @@ def choose(state: MeasureState) -> ChosenTest | MeasureStop:
         names = sorted({name for each in candidates for name in _over(state, expected_spend(state.pool, each))})
         return MeasureStop(is_decided=False, why=f"no further test fits within the bound on {', '.join(names)}")
     if not state.done:
-        return _chosen(state, fitting[0], 0.0, "low load first: the step of few sequences, and whether the tool works")
+        return _chosen(state, fitting[0], "low load first: the step of few sequences, and whether the tool works")
     gains = [_gain_replicas(state, each) for each in fitting]
     best = max(range(len(fitting)), key=lambda at: gains[at] / expected_spend(state.pool, fitting[at]).wall_s)
     if max(gains) < LEAST_GAIN_REPLICAS:
@@ -126,7 +126,7 @@ def choose(state: MeasureState) -> ChosenTest | MeasureStop:
             f"{LEAST_GAIN_REPLICAS:g} more",
         )
     why = f"narrows the range by about {gains[best]:.2g} replicas for its device time, more than any other"
-    return _chosen(state, fitting[best], gains[best], why)
+    return _chosen(state, fitting[best], why)
 
 
 def expected_spend(pool: PoolUnderTest, test: PlannedTest) -> Spend:
@@ -142,8 +142,8 @@ def expected_spend(pool: PoolUnderTest, test: PlannedTest) -> Spend:
     )
 
 
-def _chosen(state: MeasureState, test: PlannedTest, gain: float, why: str) -> ChosenTest:
-    return ChosenTest(test=test, expected=expected_spend(state.pool, test), gain_replicas=gain, why=why)
+def _chosen(state: MeasureState, test: PlannedTest, why: str) -> ChosenTest:
+    return ChosenTest(test=test, expected=expected_spend(state.pool, test), why=why)
 
 
 def _left(state: MeasureState) -> dict[str, float]:
@@ -241,8 +241,19 @@ def _reached(state: MeasureState, test: PlannedTest) -> MeasuredRange:
     return replace(found.tested, sequences=sequences, kv_tokens=kv_tokens)
 
 
-def spent_by(done: Sequence[DoneTest], price_usd_per_hour: float | None) -> Spend:
-    """What the tests so far took."""
+class Taken(Protocol):
+    """A test, or the record of one, by what it took."""
+
+    @property
+    def wall_s(self) -> float: ...
+    @property
+    def requests(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+
+
+def spent_by(done: Sequence[Taken], price_usd_per_hour: float | None) -> Spend:
+    """What the tests so far took, those that failed or never ended too where they are among them."""
     wall_s = sum(each.wall_s for each in done)
     return Spend(
         wall_s=wall_s,

@@ -1,4 +1,4 @@
-"""What the tests so far say of the replicas that a plan's traffic needs: a number, and between which it may lie.
+"""The replicas that a plan's traffic needs by the tests so far: a number and its range.
 
 All tests are fitted together, as `ullage calibrate` fits them. The number is that of the pool simulated with the
 fitted steps. Its range is what the fit leaves open of the steps *where the pool runs*, near the limit of its SLOs:

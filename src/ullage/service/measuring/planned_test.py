@@ -25,15 +25,12 @@ LEAST_REQUESTS, MOST_REQUESTS = 60, 1500
 _LONG_FRACTION = 0.1
 
 
-class TestShape(enum.Enum):
+class TestShape(enum.StrEnum):
     MIX = "mix"
     NO_PREFIX = "no_prefix"
     LONG = "long"
 
     __test__ = False
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ def _default(evidence: Evidence, ratio: float, source: Source = _STUDY) -> StepB
     return step_band(evidence, fast_ratio=1.0 / ratio, slow_ratio=ratio, source=source, own=Evidence.ASSUMED)
 
 
-# Where no accuracy table is at hand. From the study's errors of TPOT, which near full load is the step time: the median
+# The default without an accuracy table. From the study's errors of TPOT, near full load the step time: the median
 # absolute error times 1.9 is the 90th percentile of a normal one. Repeats of one run differ by 1.6 to 3.5 % (measured);
 # two measured points leave a median of 5.1 % (calibrated), one point 8.7 % (profiled: one scalar is right, the rest is
 # modelled), none 16.0 % for a model that the fit had not seen (estimated).

@@ -92,7 +92,7 @@ def coefficients(
 
 def engine_age_years(engine: str, version: str | None, catalogue: Catalogue | None = None) -> float:
     """How long before the newest tests a version was what was tested; 0 for the newest, for those after them, and for
-    an engine whose version nobody states."""
+    an engine of unstated version."""
     sheet = _engine_sheet(engine, efficiencies() if catalogue is None else catalogue)
     rows = () if sheet is None or version is None else sheet.rows.get("ages", ())
     return next((number(row.values["years"]) for row in rows if in_range(version or "", row.texts["versions"])), 0.0)

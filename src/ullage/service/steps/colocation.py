@@ -2,8 +2,8 @@
 
 While a neighbour runs, the device does both engines' work. Two pictures bound what that costs:
 
-    overlapped     kernels of both run side by side, and only what both want of one resource is shared out: while they
-                   run together a resource that is asked for a + b of its peak takes max(1, a + b) times as long
+    overlapped     kernels of both run side by side and share only a resource that both need: while they
+                   run together a resource loaded to a + b of its peak takes max(1, a + b) times as long
     time-sliced    the device runs one engine's kernels or the other's: a neighbour that is busy a share r of the time
                    makes every step 1 + r times as long
 
@@ -27,7 +27,7 @@ from ullage.service.steps.floor import PeakUse
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 
-# What two engines that both read memory cost each other at least, as a share of what they both ask for: even where a
+# What two engines that both read memory cost each other at least, as a share of what they both need: even where a
 # resource is not used up, requests of two meet at it. M/D/1 at half load waits half a service time.
 LEAST_MEETING_FRACTION = 0.5
 NAME = "colocation.slow_ratio"
@@ -43,7 +43,7 @@ _SEQUENCES, _CONTEXT_TOKENS = 32.0, 1_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbour:
-    """Another engine on the same device: how much of the time it runs steps, and what it asks of the device then."""
+    """Another engine on the same device: the share of time it runs steps, and its load on the device then."""
 
     name: str
     busy_fraction: float
@@ -62,7 +62,7 @@ class Neighbour:
 def slow_ratio(own: PeakUse, neighbours: Sequence[Neighbour], *, measured: Assumption | None = None) -> Assumption:
     """How many times longer steps take beside these neighbours, with the range of what is possible.
 
-    `own` is what this engine asks of the device while it runs alone. The factor is above 1 beside any neighbour that
+    `own` is the load of this engine on the device while it runs alone. The factor is above 1 beside any neighbour that
     ever runs; a measured one is taken as it is, and refused below 1.
     """
     if measured is not None:
@@ -90,7 +90,7 @@ def slow_ratio(own: PeakUse, neighbours: Sequence[Neighbour], *, measured: Assum
 
 
 def asks_of(step: StepModel) -> PeakUse:
-    """What an engine asks of its device in a middling decode step: the share of the step that peak rates explain."""
+    """The load of an engine on its device in a middling decode step: the share of the step that peak rates explain."""
     sequences, kv_tokens = np.array([_SEQUENCES]), np.array([_SEQUENCES * _CONTEXT_TOKENS])
     least_s, own_s = float(step.floor.decode_s(sequences, kv_tokens)[0]), float(step.decode_s(sequences, kv_tokens)[0])
     return replace(READING, bandwidth_fraction=min(1.0, least_s / own_s))

@@ -1,4 +1,4 @@
-"""What is wrong with the evidence that a step model stands on, in a sentence that can be printed alone."""
+"""Anomalies of the evidence behind a step model, each a sentence that can be printed alone."""
 
 from __future__ import annotations
 

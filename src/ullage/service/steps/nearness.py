@@ -6,7 +6,7 @@
     none     this model was not published: it is new, or its device's generation or vendor is
 
 The estimate of a sibling or of a family is left as it is: pulled towards its neighbours it came no nearer to what was
-measured of others (bench/nearness.py). Its band is narrower than that of a model that nobody measured.
+measured of others (bench/nearness.py). Its band is narrower than that of an unmeasured model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Nearness:
 
     @property
     def factors(self) -> Factors:
-        """What an exact neighbour says of the estimate; 1 of anything further away."""
+        """The correction of the estimate by an exact neighbour; 1 for anything further away."""
         if self.kind != EXACT:
             return Factors()
         return Factors(**{f"{name}_ratio": self.fits[0].ratios[name] ** PULLED_FRACTIONS[name] for name in PARAMETERS})

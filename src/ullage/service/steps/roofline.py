@@ -33,7 +33,7 @@ GRAPH_TOKENS = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """What one device does at its peak. `compute_flops` is by precision; a link of 0 says there is none."""
+    """What one device does at its peak. `compute_flops` is by precision; a link of 0 means there is none."""
 
     memory_bytes_per_s: float
     compute_flops: Mapping[str, float]

@@ -26,7 +26,7 @@ from ullage.simulate.load import Requests
 
 @dataclass(frozen=True, kw_only=True)
 class StepNeed:
-    """What one request asks of a replica's busiest device: bytes and operations, and the seconds they take alone."""
+    """The work of one request on a replica's busiest device: bytes and operations, and the seconds they take alone."""
 
     reading_s: float
     computing_s: float

@@ -1,4 +1,4 @@
-"""What one step asks of the busiest device: bytes to read, operations to do, messages to send.
+"""The work of one step on the busiest device: bytes to read, operations, messages.
 
     weights      every matrix once a step; of routed experts only those that some token is sent to: an expert that
                  a share p of tokens chooses is read with probability 1 - (1 - p)^b in a step of b tokens
@@ -179,7 +179,7 @@ class CollectiveWork:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaWork:
-    """All that a step of one replica asks of its busiest device."""
+    """The work of a step of one replica on its busiest device."""
 
     sharding: Sharding
     layers: int

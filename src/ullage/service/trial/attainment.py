@@ -90,7 +90,7 @@ def tallies(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *
 
 
 def rows_by_class(load: OpenLoop, inside: Bools) -> list[Ints]:
-    """Of each class of a load the requests that are inside, in their order; all classes are looked for at once."""
+    """Of each class of a load the requests that are inside, in their order; all classes in one pass."""
     rows, class_of = np.flatnonzero(inside), load.requests.class_of
     if class_of is None:
         return [rows]

@@ -15,7 +15,7 @@ is taken to hide half a window that is hurt as badly.
 
 Of many replicas a window's rates predict most of what it misses (strata.py). With x a window's surge less the mean of
 all candidates, and b the slope of r over x, the sum of r - b x takes the place of that of r: an estimate by regression,
-in which it no longer matters whether the windows at hand were heavier than most. Of several surges, and none, each
+in which it no longer matters whether the windows so far were heavier than most. Of several surges, and none, each
 share takes the one that leaves the smallest error.
 """
 
@@ -45,9 +45,9 @@ DECIDED_ERRORS = 2.33
 # rare a mistake takes the place of the normal's, with as many degrees of freedom as windows beyond one a stratum.
 _EARLY_FRACTION = 0.995
 _EARLY_LOOKS = (0.4, 0.65)
-# An excess is told up to twenty times what is allowed, or down to a twentieth: beyond that it says nothing more.
+# An excess is measured up to twenty times what is allowed, or down to a twentieth: beyond that it is meaningless.
 MOST_EXCESS = 3.0
-# What is not sure counts as violated, by so little.
+# What is undecided counts as violated, by so little.
 _UNSURE = 1e-6
 # From so many windows on an error is known well enough to forecast how many a decision takes; many times the budget
 # is hopeless.
@@ -62,7 +62,7 @@ _HURT_RATIO, _HURT_FRACTION = 2.0, 0.01
 
 # Windows of fewer requests are mostly spent outside the kernel, and threads would wait for each other's interpreter.
 _SPREAD_REQUESTS = 16_000.0
-# Few windows err by at most so many times, or it is not their luck that differs.
+# Few windows err by at most so many times, or the difference is not noise.
 _MOST_LUCK = 3.0
 # So many replicas stand for a pool of more than twice as many where loads are compared.
 _PART_REPLICAS = 16
@@ -94,7 +94,7 @@ class Effort:
 
 
 FULL = Effort()
-# What is shown and decides no purchase is asked of fewer windows, and what only shows where to look of fewer still.
+# A figure that decides no purchase takes fewer windows, and one that only guides the search fewer still.
 BRIEF = Effort(most_windows=32, most_requests=2e6)
 SCOUT = Effort(most_windows=12, most_requests=1e6, first_fraction=0.4)
 
@@ -174,7 +174,7 @@ class Sample:
     def judged(self, criteria: Mapping[str, float]) -> tuple[Judged, ...]:
         """The share of requests that missed each SLO or error budget, over all windows of the load.
 
-        Criteria are what is allowed, by name. All of them are looked at together: a pool of many classes has hundreds.
+        Criteria are what is allowed, by name. All are evaluated together: a pool of many classes has hundreds.
         """
         missed, sent = self._counts(list(criteria))
         total = self._sum(sent)
@@ -289,10 +289,10 @@ def _fitted_ratio(count: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What windows of one load say. `violated` are the SLOs, budgets or the backlog that fail, the clearest first.
+    """The verdict of the windows of one load. `violated` names what fails, the clearest first.
 
     `is_decided` is false where the budget of windows ended with a share too close to what is allowed; `violated` then
-    names what the windows at hand say, and a purchase takes the safe side.
+    names the verdict so far, and a purchase takes the safe side.
     """
 
     rate_rps: float
@@ -333,15 +333,15 @@ class Decision:
 
     @property
     def sure_excess(self) -> float:
-        """The same of what may be missed by the error at hand: positive where it is not sure that nothing is violated.
+        """The excess within the error so far: positive where a violation cannot be excluded.
 
-        It moves with the load as smoothly as the excess does, so that a search for what is sure can step by it.
+        It moves with the load as smoothly as the excess does, so that a search for a confident answer can step by it.
         """
         if self.instability is not None:
             return MOST_EXCESS
         used = max((each.sure_use_fraction for each in self.judged), default=0.0)
         found = min(max(math.log(max(used, 1e-9)), -MOST_EXCESS), MOST_EXCESS)
-        # Decided by the same errors, so the sign is that of `holds`, whatever rounding says.
+        # Decided by the same errors, so the sign is that of `holds`, whatever the rounding.
         return min(found, 0.0) if self.holds else max(found, _UNSURE)
 
     @property
@@ -371,7 +371,7 @@ def decide(
 ) -> Decision:
     """Simulate windows until every SLO is decided, or the effort is spent.
 
-    What a search looks at `in_passing`, and nobody is shown, ends at fewer windows where those are clear. `look` is how
+    A try of a search, `in_passing` and not shown, ends at fewer windows where those are clear. `look` is how
     a window is simulated, where the trial's replicas are not all there is to it.
     """
     strata = trial_strata(trial, probe, seed)
@@ -395,7 +395,7 @@ def decide(
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """A pool and its load that many windows decided: what a few say of its neighbours is corrected by it."""
+    """A pool and its load that many windows decided: the few windows of its neighbours are corrected by it."""
 
     trial: Trial
     found: Decision
@@ -411,7 +411,7 @@ def decide_beside(
     effort: Effort,
     map: Any = map,  # noqa: A002
 ) -> Decision:
-    """What a few windows say of a load or pool beside one that many decided, `base`, of the same classes.
+    """The verdict of a few windows on a load or pool near one that many decided, `base`, of the same classes.
 
     Both meet the same windows, heavy and light alike, so what the few miss too much or too little at `base` they do
     here: each share is corrected by it, and is as uncertain in proportion. A part of a large pool stands for it at
@@ -462,12 +462,12 @@ def _corrected(here: Judged, by_few: Judged, by_many: Judged) -> Judged:
 
 
 def scout_windows(strata: Strata) -> tuple[int, ...]:
-    """So few windows show where to look: one of every stratum, or some of the only one."""
+    """The few windows that guide a search: one of every stratum, or some of the only one."""
     return (1,) * len(strata.weights) if len(strata.weights) > 1 else SCOUT.first_windows(strata)
 
 
 def _is_plain(found: Decision, freedom: int) -> bool:
-    """Whether a few windows decide by more than their own uncertainty: something surely fails, or all surely holds."""
+    """Whether a few windows decide by more than their own uncertainty, for or against."""
     if found.instability is not None or freedom < 1:
         return False
     errors = t_quantile(_EARLY_FRACTION, freedom)
@@ -489,7 +489,7 @@ def _is_hopeless(found: Decision, most: int) -> bool:
 
 
 def is_on_edge(found: Decision, replicas: int) -> bool:
-    """Whether what is used of what is allowed surely lies within a part of a replica's worth of all of it.
+    """Whether the use of the allowance is, with confidence, within a part of a replica of the whole.
 
     A search then takes the number as undecided, as it would after many more windows.
     """
@@ -510,7 +510,7 @@ def sampled(
     look: Look = window,
     map: Any = map,  # noqa: A002
 ) -> Sample:
-    """So many windows of every stratum, each simulated once however often it is asked for."""
+    """So many windows of every stratum, each simulated once."""
     spread = map if rate_rps * trial.span_s >= _SPREAD_REQUESTS else builtins.map
     found = iter(list(spread(lambda seed: look(trial, rate_rps, seed), strata.first_seeds(counts))))
     return Sample(
@@ -522,7 +522,7 @@ def sampled(
 
 
 def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
-    """Every SLO and error budget by the windows at hand."""
+    """Every SLO and error budget by the windows so far."""
     judged = sample.judged(dict(_criteria(trial)))
     unstable = sample.instability
     is_decided = _are_decided([each.distance for each in judged]) if unstable is None else unstable.is_decided
@@ -530,7 +530,7 @@ def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
 
 
 def _are_decided(distances: Sequence[float]) -> bool:
-    """Whether something surely fails, or all surely holds."""
+    """Whether a criterion fails with confidence, or all pass with confidence."""
     return any(each <= -DECIDED_ERRORS for each in distances) or all(each >= DECIDED_ERRORS for each in distances)
 
 

@@ -50,7 +50,7 @@ def histograms(
 
 
 def good_requests(outcome: Outcome, load: OpenLoop, classes: Sequence[RequestClass], *, from_s: float) -> int:
-    """Requests that met every limit; those on a TPOT that counts the first token are looked at here, one by one."""
+    """Requests that met every limit; those on a TPOT that counts the first token are evaluated here, one by one."""
     good = outcome.total.counts.success
     for each in classes:
         limits = [slo for slo in each.slos if slo.metric is Metric.TPOT]

@@ -1,7 +1,7 @@
 """The production mix at any load: what turns a rate and a seed into requests for the simulator.
 
 A curve needs the same traffic at many rates. The same seed gives the same bursts, lengths and sessions at every
-rate (common random numbers), so that two loads differ by their load and not by their luck.
+rate (common random numbers), so that two loads differ by their load and not by chance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.simulate.engine import Engine
 from ullage.simulate.load import GOES_ON_FRACTION, PS_PER_S, LoadClass, OpenLoop, Prefixes, Requests, Turns
 from ullage.workload.classes import Metric, RequestClass
@@ -102,8 +102,7 @@ class MixLoad:
     def __post_init__(self) -> None:
         names = [each.name for each in self.model.classes]
         for each in self.classes:
-            if each.name not in names:
-                raise unknown_name(field="class", name=each.name, known=names)
+            check_name(each.name, names, field="class")
         if len(self.classes) != len(names):
             raise InputError(
                 field="classes",
@@ -265,7 +264,7 @@ class MixLoad:
 # What was drawn last. A request is 21 bytes, so these are 80 MB at most.
 _DRAWN: dict[tuple[object, ...], OpenLoop] = {}
 _MOST_DRAWN, _MOST_DRAWN_REQUESTS = 256, 4_000_000
-# Whether they are too many is asked once for so many new ones.
+# The size of the cache is checked once for so many new entries.
 _LOOKED_AFTER = 8
 
 
@@ -314,7 +313,7 @@ def known_sessions(stream: Stream) -> NDArray[np.int32] | None:
 
 
 def called(request_class: RequestClass, name: str) -> RequestClass:
-    """The class under another name; which requests of a trace it takes is not asked of a load that is drawn."""
+    """The class under another name; a drawn load has no rule for requests of a trace."""
     return replace(request_class, name=name, rule=None)
 
 
@@ -355,7 +354,7 @@ class BurstyWork:
     def heaviness(self, *, span_s: float, seeds: Sequence[int]) -> Floats:
         """Of each seed's window, the work that comes in its heaviest two minutes.
 
-        Rates alone are drawn here, no requests, so that a thousand windows can be looked at for the price of a few.
+        Rates alone are drawn here, no requests, so that a thousand windows can be weighed for the price of a few.
         """
         shares = np.array(self.shares)
         return np.array([_heaviest(each @ shares) for each in _candidates(self.bursts, span_s, tuple(seeds))])
@@ -410,7 +409,7 @@ def _candidates(bursts: tuple[Modulation, ...], span_s: float, seeds: tuple[int,
 
 @functools.lru_cache(maxsize=128)
 def _known_levels(bursts: tuple[Modulation, ...], span_s: float, seed: int) -> Floats:
-    """A window is asked for at many rates, and its bursts are those of its seed at each of them."""
+    """A window is used at many rates, and its bursts are those of its seed at each of them."""
     found = _levels(bursts, span_s, seed)
     found.setflags(write=False)
     return found

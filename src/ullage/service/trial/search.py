@@ -53,11 +53,11 @@ SUB_POOL = MANY_REPLICAS
 # Up to half as many again the whole pool is simulated.
 MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
-# A pool of very many is looked for in steps of about so small a part of it; finer ones no windows tell apart.
+# A very large pool is searched in steps of about this share of it; windows cannot tell finer ones apart.
 _GRAINS = 64
 # Of what is bought every number is judged by so many times the first windows; what is shown needs fewer requests.
 _MANY_FIRST_FRACTION, _SHOWN_REQUESTS = 1.25, 1e6
-# Further down than this below the answer nobody looks for what is undecided.
+# Further below the answer than this, undecided numbers are not searched.
 _MOST_UNDECIDED = 2
 # Between two numbers so near, in parts of them, a straight line tells one that is shown.
 _LINE_FRACTION = 0.05
@@ -99,7 +99,7 @@ def highest_load(
 ) -> HighestLoad:
     """Bisect to the highest load at which every SLO is met; the interval ends where both neighbours are decided.
 
-    `near_rps`, per replica, is where to look first; it saves time and changes nothing else. `beside` is what was
+    `near_rps`, per replica, is where the search starts; it saves time and changes nothing else. `beside` is what was
     decided of a pool of the same classes: few windows tell this one from it. What was found of a pool that differs in
     what its classes are called alone is known.
     """
@@ -179,7 +179,7 @@ def last_passing(
     """The last place from `least` to `most` whose excess is not positive, where excess grows with the place.
 
     Outwards from `start` until both sides are known, then between them where a straight line through the two meets
-    zero, or halfway where that was slow. `least` itself is not asked: it is the answer where nothing above it passes.
+    zero, or halfway where that was slow. `least` itself is not tried: it is the answer where nothing above it passes.
     A place whose excess is closer to zero than `close_excess` ends the search, and is the answer on either side of it.
     So does one that passes by less than `enough_excess`: the next would not.
     Two places that are nearer than `line_fraction` of where they are end it too: the straight line tells the answer.
@@ -229,7 +229,7 @@ class LeastReplicas:
     """The least replicas that meet every SLO at a rate, and what one fewer does.
 
     Of very many replicas the least is known to a hundredth part. `low_replicas` is below `replicas` where the numbers
-    between them are undecided: the windows at hand cannot tell whether they are enough, so the larger is taken.
+    between them are undecided: the windows cannot tell whether they are enough, so the larger is taken.
     `tested_replicas` are those of the sub-pool that stood for the pool, `tested_rps` the rate it was given, and `below`
     has `step_replicas` fewer.
     """
@@ -286,10 +286,10 @@ def least_replicas(
     beside: Beside | None = None,
     map: Any = map,  # noqa: A002
 ) -> LeastReplicas:
-    """The least pool that surely meets every SLO at this rate; scouts show where to look, many windows decide.
+    """The smallest pool that meets every SLO at this rate with confidence; a few windows guide, many decide.
 
-    A number that is shown and not bought is the least that passes, sure or not. `beside` is a pool of the same classes
-    that many windows decided; few then tell the numbers of this one (decide.py).
+    A number that is shown and not bought is the least that passes, decided or not. `beside` is a pool of the same
+    classes that many windows decided, so that few decide this one (decide.py).
     """
     _require_positive(rate_rps)
     if rate_rps * trial.span_s < RARE_REQUESTS:
@@ -303,7 +303,7 @@ def least_replicas(
     known: dict[int, Decision] = {}
 
     def scouted(replicas: int) -> Decision:
-        # One window of every stratum shows where to look; what is bought is decided by many.
+        # One window of every stratum guides the search; what is bought is decided by many.
         pool, load_rps = tested_pool(trial, rate_rps, replicas)
         strata = trial_strata(pool, probe, seed)
         return judge(pool, load_rps, sampled(pool, load_rps, strata, scout_windows(strata), map=map))
@@ -319,9 +319,9 @@ def least_replicas(
             known[replicas] = decided(replicas, in_passing=True)
         return known[replicas]
 
-    # Of what is bought it must be sure that it is enough.
+    # What is bought has to suffice with confidence.
     excess = operator.attrgetter("sure_excess" if is_bought else "excess")
-    # Fewer replicas are more excess, so numbers are looked through from the far end.
+    # Fewer replicas mean more excess, so numbers are tried from the far end.
     most = -(-MOST_REPLICAS // grain)
     near = -math.ceil((start or likely) / grain)
     if beside is None:
@@ -367,7 +367,7 @@ def _least_of_many(
     effort: Effort,
     map: Any,  # noqa: A002
 ) -> LeastReplicas:
-    """The least of very many replicas, in steps of `grain`, that surely meets every SLO.
+    """The smallest of very many replicas, in steps of `grain`, that meets every SLO with confidence.
 
     Every number is judged by as many windows, and none ends early, so that where a search began and how it went leave
     no trace in what it finds: the number is enough, and the next lower was tried and is not.
@@ -434,9 +434,9 @@ def _coarse(effort: Effort, *, is_bought: bool) -> Effort:
 
 
 def _least_undecided(at: Callable[[int], Decision], known: dict[int, Decision], found: int, grain: int) -> int:
-    """The least number that may be enough: those down to one that surely is not, known already or looked for.
+    """The smallest number that may be enough: down to one that fails with confidence, known already or searched for.
 
-    Of very many replicas none is looked for: what was not tried just below the answer may be enough.
+    Of very many replicas none is searched: what was not tried just below the answer may be enough.
     """
     violated = [number for number, each in known.items() if number < found and _surely_violated(each)]
     nearest = max(violated, default=0)
@@ -455,7 +455,7 @@ def _surely_violated(found: Decision) -> bool:
 
 
 def grain_replicas(likely: int) -> int:
-    """In steps of how many replicas a pool is looked for: one, and for very many a power of two.
+    """The step of the search in replicas: one, and for very many a power of two.
 
     A power, so that the numbers tried for a larger pool are among those for a smaller one, and more traffic never ends
     with fewer.
@@ -467,7 +467,7 @@ def grain_replicas(likely: int) -> int:
 
 
 def likely_replicas(rate_rps: float, saturation_rps: float) -> int:
-    """Where to begin to look: what saturated replicas would need, and a share beyond that falls with their number.
+    """Where the search begins: what saturated replicas would need, and a share beyond that falls with their number.
 
     >>> likely_replicas(50.0, 2.4), likely_replicas(1.0, 2.4)
     (25, 1)

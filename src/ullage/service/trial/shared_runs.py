@@ -20,7 +20,7 @@ _MOST_REQUESTS = 30_000
 _MOST_RUNS, _MOST_KEPT_BYTES = 512, 200_000_000
 # What an outcome holds: of every class five histograms, of every request its times where they were kept.
 _CLASS_BYTES, _REQUEST_BYTES = 160_000, 32
-# Whether they are too many is asked once for so many new ones.
+# The size of the cache is checked once for so many new entries.
 _LOOKED_AFTER = 8
 _KNOWN: dict[tuple[object, ...], tuple[int, tuple[str, ...], Outcome]] = {}
 

@@ -1,9 +1,8 @@
-"""Whether a load can be sustained, judged from how the backlog moved while requests came.
+"""Whether a load can be sustained, judged by the trend of the backlog while requests arrive.
 
-In a stable system what comes goes: over a long window as many requests end as arrive, and the number in the system
-(Little's law: rate x time in system) has no trend. A load beyond capacity leaves a backlog that grows with the length
-of the run, so any percentile of it says how long somebody simulated and nothing else. Such a load gets a verdict and
-no percentiles.
+In a stable system as many requests end as arrive over a long window, and the number in the system (Little's law: rate
+x time in system) has no trend. A load beyond capacity leaves a backlog that grows with the length of the run, so any
+percentile of it measures the length of the simulation and nothing else. Such a load gets a verdict and no percentiles.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Which windows to simulate: a thousand are drawn, sorted by how heavy they are, and the heavy ones looked at most.
+"""Which windows to simulate: a thousand are drawn, sorted by how heavy they are, and the heavy ones simulated most.
 
 A pool near its limit serves most windows well and collapses in a few. Those few decide a percentile over all of them,
-so a handful of windows taken at random decides by luck. How heavy a window's heaviest two minutes are predicts a
+so a handful of windows taken at random decides by chance. How heavy a window's heaviest two minutes are predicts a
 collapse well (AUC 0.93 to 0.98 on the built-in example), and is known from its rates alone, before any request is
 drawn. The candidates are cut into strata by it; every stratum has its weight, the share of candidates in it, and the
 sum over strata is unbiased however many windows each gets.
 
 Of many replicas no window collapses: all of them miss a little, the ordinary ones decide with the heavy ones, and how
 much a window misses follows from its rates nearly alone. So windows are taken about by weight there, and what the rates
-predict of all candidates corrects the luck of the few that are simulated (decide.py).
+predict of all candidates corrects the noise of the few that are simulated (decide.py).
 """
 
 from __future__ import annotations

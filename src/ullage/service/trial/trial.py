@@ -1,8 +1,8 @@
 """A trial: one pool under load, and the only call of the simulator.
 
 Replicas of one type behind a router, the mix they serve, the SLOs of its classes, the deadlines of its clients, and
-the step times it is simulated with. Every stage that asks what a pool does asks it here: sizes, headroom, limits,
-losses, drills, bills and load tests that are repeated. What differs between them is the load, the fleet's events and
+the step times it is simulated with. Every stage that needs a pool's behaviour simulates it here: sizes, headroom,
+limits, losses, drills, bills and load tests that are repeated. They differ in the load, in the fleet's events and in
 what they read from the outcome.
 """
 

@@ -1,7 +1,7 @@
 """One window of load, simulated once and reduced to the numbers that decisions and curves are made of.
 
 The run goes on until every request has ended, so that none of the latencies is cut off; rates, backlog and use are
-read between the warm-up and the last arrival, where the load was what it says.
+read between the warm-up and the last arrival, where the load was the nominal one.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     return known[1] if known[0] == names else _renamed(known[1], trial, dict(zip(known[0], names, strict=True)))
 
 
-# A plan asks for some hundred windows more than once, and a plan of several pools for those of one pool in another; the
+# A plan uses some hundred windows more than once, and a plan of several pools for those of one pool in another; the
 # oldest are forgotten first. So many windows of one class are some 50 MB.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
 _MOST_KNOWN = 3072
@@ -194,7 +194,7 @@ def error_budget(class_name: str) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def criterion(class_name: str, slo: Slo) -> str:
-    """What an SLO of a class is called among them; many windows ask for the same few."""
+    """What an SLO of a class is called among them; many windows use the same few."""
     return f"{class_name} {slo.name}"
 
 

@@ -140,7 +140,7 @@ def push_deadlines(w: World, i: int, attempt: int, now_ps: int) -> None:
 
 @inline
 def issue(w: World, i: int, now_ps: int) -> None:
-    """A request is asked for the first time; its arrival at the router follows."""
+    """A request is issued for the first time; its arrival at the router follows."""
     clock = w.clock
     if i < w.listed_count:
         clock.issued += 1
@@ -163,7 +163,7 @@ def issue(w: World, i: int, now_ps: int) -> None:
 
 @inline
 def retry_now(w: World, i: int, attempt: int, now_ps: int) -> None:
-    """A request is asked for again."""
+    """A request is retried."""
     w.clock.in_backoff -= 1
     w.tries[i] = attempt
     w.attempt_ps[i] = now_ps

@@ -1,4 +1,4 @@
-"""What must fit before a waiting request is let in, by the engine's own policy.
+"""What must fit before a waiting request is admitted, by the engine's own policy.
 
 vLLM asks for a request's present need, and preempts the last admitted when blocks run out. SGLang also counts what
 running requests may still come to, at a *new-token ratio* that falls while all goes well and is estimated anew when it
@@ -43,7 +43,7 @@ def claimed(w: World, engine: EngineTerms, tokens: int, target: int) -> int:
 
 @inline
 def new_tokens(w: World, replica: ReplicaRow, i: int) -> int:
-    """What is counted of a request's answer when it is let in."""
+    """The tokens reserved for a request's answer at admission."""
     return min(limit_of(w, i), w.engines[replica.engine].clip_tokens)
 
 
@@ -134,7 +134,7 @@ def clipped_sum(w: World, replica: ReplicaRow) -> int:
 def most_still(w: World, replica: ReplicaRow) -> int:
     """At most this much may decoding requests still come to, as far as it is counted; exact unless some are clipped.
 
-    Called before any request is let in: those under way in prefill are the pending ones.
+    Called before any request is admitted: those under way in prefill are the pending ones.
     """
     counted = replica.decodes * w.engines[replica.engine].clip_tokens
     if w.clips == ALWAYS:
@@ -164,7 +164,7 @@ def reserved_tokens(w: World, replica: ReplicaRow) -> int:
 
 @inline
 def opens_gate(w: World, replica: ReplicaRow) -> bool:
-    """Whether the queue is looked at: SGLang does not after a refusal, until a running request has left.
+    """Whether the queue is scanned: SGLang does not after a refusal, until a running request has left.
 
     It does while a prefill is under way; then fewer decode than ran when the queue was refused.
     """

@@ -16,7 +16,7 @@ EVENT_READY, EVENT_DRAIN, EVENT_FAIL, EVENT_REPAIR = 0, 1, 2, 3
 ROUND_ROBIN, RANDOM, POWER_OF_TWO, LEAST_OUTSTANDING, LEAST_TOKENS, LEAST_KV = 0, 1, 2, 3, 4, 5
 STICKY, PREFIX_AWARE = 6, 7
 
-# What must fit before a waiting request is let in (capacity.py).
+# What must fit before a waiting request is admitted (capacity.py).
 PRESENT_NEED, NEW_TOKEN_RATIO, NO_EVICT, MAX_UTILIZATION = 0, 1, 2, 3
 # Ratios are in 2**-20; a ratio that is estimated anew counts so many steps more of every running request.
 RATIO_SHIFT = 20

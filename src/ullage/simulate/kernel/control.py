@@ -1,4 +1,4 @@
-"""The sample and the control tick: what is read from the fleet, and how many replicas are asked for."""
+"""The sample and the control tick: what is read from the fleet, and how many replicas are requested."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def read_signals(w: World, now_ps: int) -> None:
 
 @compiled
 def scale(w: World, now_ps: int, want: int, keep: int) -> None:
-    """Starts replicas up to `want`; lets go of those above `keep`: starting ones first, the last if it may."""
+    """Starts replicas up to `want` and removes those above `keep`, starting ones first."""
     clock = w.clock
     supply = clock.signal_ready + clock.signal_starting
     extra = supply - keep

@@ -6,7 +6,7 @@ while a running request's prompt contains it; what is not pinned is kept in orde
 the node used longest ago go first when memory is needed: vLLM's free queue, and the leaves of SGLang's radix tree.
 
 What is on a replica is closed under prefixes: a node has blocks only where all before it are there. A running request
-uses everything before a node it uses, and lets go of its prompt from the end; so a node is never used later than what
+uses everything before a node it uses, and releases its prompt from the end; so a node is never used later than what
 it follows.
 
 Blocks that several requests hold take memory once: `shared_blocks` is how many more blocks requests hold than there
@@ -71,12 +71,12 @@ def blocks_at(w: World, replica: ReplicaRow, n: int) -> int:
     return found if w.has_host == 0 else found + hosted_at(w, replica, n).blocks
 
 
-# ---- what is kept though no request holds it, oldest use first --------------------------------------------
+# ---- cached blocks without a reference, least recently used first --------------------------------------------
 
 
 @inline
 def keep(w: World, replica: ReplicaRow, n: int) -> None:
-    """A node that nobody holds any more is the last to go."""
+    """A node whose last reference is gone becomes the most recently used."""
     row = cached_at(w, replica, n)
     newest = replica.newest
     row.before = newest
@@ -106,7 +106,7 @@ def take(w: World, replica: ReplicaRow, n: int) -> None:
 
 @inline
 def note_change(w: World, replica: ReplicaRow, n: int) -> None:
-    """A router that looks now and then learns of it when it looks."""
+    """A router with a stale view learns of it at its next refresh."""
     if w.routing == PREFIX_AWARE and w.refresh_period_ps > 0:
         sighting = sighting_at(w, replica, n)
         if sighting.changed == 0:
@@ -167,7 +167,7 @@ def put_into_host(w: World, replica: ReplicaRow, n: int, blocks: int) -> None:
 
 @compiled
 def offload(w: World, replica: ReplicaRow, n: int, gone: int) -> None:
-    """The device lets go of the last blocks that it has of a node: they come before those that the host has of it."""
+    """The device evicts the last blocks that it has of a node: they come before those that the host has of it."""
     put_into_host(w, replica, n, take_from_host(w, replica, n) + gone)
     replica.hosted_blocks += gone
     over = replica.host_blocks - w.engines[replica.engine].host_room
@@ -230,7 +230,7 @@ def make_room_for_plan(w: World, replica: ReplicaRow, steps: int) -> None:
 
 @compiled
 def settle_cache(w: World, replica: ReplicaRow, now_ps: int) -> None:
-    """What the steps begun by now have pushed out is gone before anyone looks."""
+    """Evictions of the steps begun by now are applied before the cache is read."""
     if replica.planned > 0 and (replica.kept_blocks > 0 or replica.parked_oldest >= 0):
         make_room_for_plan(w, replica, steps_until(w, replica, now_ps))
 
@@ -263,7 +263,7 @@ def park(w: World, replica: ReplicaRow, turn: int, leaf: int) -> None:
 
 @compiled
 def unpark(w: World, replica: ReplicaRow, turn: int) -> None:
-    """The turn has come, or others need the room: what nobody else holds is kept like the rest."""
+    """The turn has come, or others need the room: what no other request references stays cached like the rest."""
     before = w.parked_before[turn]
     after = w.parked_after[turn]
     if before >= 0:
@@ -280,10 +280,10 @@ def unpark(w: World, replica: ReplicaRow, turn: int) -> None:
 
 @compiled
 def frees_oldest(w: World, replica: ReplicaRow) -> bool:
-    """Nothing runs, and what waits does not fit: the session that has kept its blocks longest lets go of them."""
+    """Nothing runs, and what waits does not fit: the session that has kept its blocks longest releases them."""
     found = w.between == KEPT and replica.waiting > 0 and replica.parked_oldest >= 0
     if found:
-        # The queue is looked at anew, whatever the policy for letting in made of it.
+        # The queue is scanned again, whatever the admission policy decided before.
         replica.refused_at = -1
         unpark(w, replica, replica.parked_oldest)
     return found
@@ -331,7 +331,7 @@ def empty_cache(w: World, replica: ReplicaRow) -> None:
 
 @inline
 def leading_blocks(w: World, replica: ReplicaRow, i: int, seen: bool) -> int:
-    """Blocks of the prompt, from its beginning, that are here, or that the router saw when it last looked."""
+    """Blocks of the prompt, from its beginning, that are cached here, or that were at the router's last refresh."""
     n = w.prompt_node[i]
     found = 0 if n < 0 else w.nodes[n].begin + w.nodes[n].blocks
     while n >= 0:
@@ -463,7 +463,7 @@ def fill_prefix(w: World, replica: ReplicaRow, i: int, computed: int) -> None:
 
 @compiled
 def release_prefix(w: World, replica: ReplicaRow, i: int) -> None:
-    """A request leaves the running list: what nobody else holds is kept, its beginning longest."""
+    """A request leaves the running list: blocks that no other request references stay cached, its prefix longest."""
     replica.shared_blocks -= w.held_blocks[i]
     w.held_blocks[i] = 0
     unpin(w, replica, w.prompt_node[i])
@@ -471,7 +471,7 @@ def release_prefix(w: World, replica: ReplicaRow, i: int) -> None:
 
 @compiled
 def unpin(w: World, replica: ReplicaRow, n: int) -> None:
-    """One holder fewer of a node and of all before it; what nobody holds is kept, the beginning longest."""
+    """One reference less to a node and to all before it; unreferenced blocks stay cached, the prefix longest."""
     while n >= 0:
         row = cached_at(w, replica, n)
         row.pins -= 1

@@ -45,7 +45,7 @@ def show_load(w: World, replica: ReplicaRow) -> None:
 
 @compiled
 def refresh_router(w: World, now_ps: int) -> None:
-    """The router looks at every replica anew."""
+    """The router refreshes its view of every replica."""
     for r in range(w.replica_count):
         replica = w.replicas[r]
         replica.seen_load = load_of(w, replica, now_ps)
@@ -125,7 +125,7 @@ def route_home(w: World, i: int) -> int:
 
 @compiled
 def most_seen(w: World, i: int, now_ps: int) -> int:
-    """The replica that has most of a prompt as the router sees it, the less loaded one of two; every one is asked."""
+    """The replica that has most of a prompt as the router sees it, the less loaded one of two; all are compared."""
     chosen = -1
     most = 0
     for x in range(w.clock.ready):

@@ -244,7 +244,7 @@ def walk(w: World, replica: ReplicaRow) -> tuple[int, int, int, int, int, int, b
 
 @compiled
 def preempt_until_fit(w: World, replica: ReplicaRow, used: int) -> int:
-    """Requests give way, the last admitted or those with the fewest tokens, until the decodes' next tokens fit."""
+    """Preempts the last admitted, or those with the fewest tokens, until the decodes' next tokens fit."""
     engine = w.engines[replica.engine]
     while used > room_of(w, replica, engine):
         preempt(w, replica, victim_of(w, replica), 0)

@@ -51,7 +51,7 @@ class ClockRow:
 
 
 class ReplicaRow:
-    """One engine. What every boundary reads stands in the first three cache lines: a fleet does not fit the cache."""
+    """One engine. What every boundary reads is in the first three cache lines: a fleet does not fit the cache."""
 
     # The plan: `planned` decode steps from `begin_ps` on, the first of first_step_ps, each growth_ps longer.
     begin_ps: int
@@ -111,7 +111,7 @@ class ReplicaRow:
     down_causes: int
     returns: int
 
-    # The prefix cache (prefixes.py); blocks that requests hold beyond those there are, kept though nobody holds them.
+    # The prefix cache (prefixes.py); blocks held beyond those there are; cached blocks without a reference.
     cached_at: int
     shared_blocks: int
     kept_blocks: int
@@ -119,7 +119,7 @@ class ReplicaRow:
     evicted_blocks: int
     oldest: Int32
     newest: Int32
-    changed: Int32  # since the router last looked: the first of a list
+    changed: Int32  # since the router's last refresh: the first of a list
     parked_oldest: Int32  # of the turns to come whose sessions keep their blocks
     parked_newest: Int32
     host_oldest: Int32
@@ -134,7 +134,7 @@ class ReplicaRow:
     ratio: int
     limit_tokens: int  # the most their prompts and answers may come to, less one each
     reserved_blocks: int  # blocks for that
-    refused_at: int  # running requests when the head of the queue was last refused; -1: it was let in
+    refused_at: int  # running requests when the head of the queue was last refused; -1: it was admitted
 
 
 class SlotRow:
@@ -215,7 +215,7 @@ class EngineTerms:
     width: int  # positions that it computes to gain them: what is drafted, and one
     host_room: int  # blocks of the tier in host memory
     host_block_ps: int  # what loading one of them takes
-    policy: int  # what must fit before a request is let in
+    policy: int  # what must fit before a request is admitted
     ratio_first: int
     ratio_least: int
     ratio_decay: int  # a step
@@ -433,7 +433,7 @@ class World:
     queues: Rows[QueueRow]
     class_decodes: Rows[Int32]
 
-    # The prefix cache: by node, and by replica and node; what a router saw of it where it looks now and then.
+    # The prefix cache: by node, and by replica and node; the view of a router that refreshes periodically.
     nodes: Rows[NodeRow]
     cached: Rows[CacheRow]
     hosted: Rows[HostRow]
@@ -503,7 +503,7 @@ class World:
         self.address = self._row.ctypes.data
 
     def __getattr__(self, name: str) -> Any:
-        """Arrays of records are given names of fields when someone looks."""
+        """Arrays of records are given field names on first access."""
         if name not in self.__dict__.get("_given", ()):
             raise AttributeError(name)
         value = self._given[name]

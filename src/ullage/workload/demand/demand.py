@@ -1,4 +1,4 @@
-"""Demand: what will be asked of the fleet, by class, at the percentile that is planned for.
+"""Demand: the load on the fleet by class, at the planning percentile.
 
 What a user states is a mean rate and a longest context. Everything else about the traffic (season, growth, bursts,
 lengths, sessions) comes from what was measured, or, where nothing was, from the built-in profile, and then says
@@ -21,16 +21,17 @@ from ullage.workload.anomalies import Anomaly
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.ageing import drifted_rps
 from ullage.workload.demand.outcomes import ALL_SUCCEED, ClassOutcomes
+from ullage.workload.demand.rate import check_rate
+from ullage.workload.demand.stand_in import LentAssumption, built_in_like, fitting_lengths
 from ullage.workload.demand.stated import BorrowedLengths, StatedShape, with_lengths
 from ullage.workload.forecast.forecast import Forecast, peak_minute_rps
 from ullage.workload.forecast.short_trace import RATE_DEVIATION, short_deviation, too_short
 from ullage.workload.forecast.together import busiest_together
-from ullage.workload.synthetic.builtin import SOURCE, builtin
+from ullage.workload.synthetic.builtin import SOURCE
 from ullage.workload.synthetic.model import (
     HOURS_PER_WEEK,
     WEEK_S,
     ClassModel,
-    LengthModel,
     ReuseModel,
     SessionModel,
     SyntheticModel,
@@ -38,13 +39,11 @@ from ullage.workload.synthetic.model import (
 from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
-# Every request is simulated. A service beyond this rate is many, and a slip in a rate or in growth is likelier.
-MOST_RPS = 20_000.0
 _LARGEST_POWER = 700.0  # of e, in a float
 
 
 class StatedClass(Protocol):
-    """What a plan knows about a class before any traffic is looked at."""
+    """What a plan knows about a class before any traffic is read."""
 
     @property
     def request_class(self) -> RequestClass: ...
@@ -58,7 +57,7 @@ class StatedClass(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredClass:
-    """What a trace says about a class: its forecast, the model fitted to it, and where both come from.
+    """The measurements of a class by its trace: its forecast, the model fitted to it, and where both come from.
 
     A trace of `logged_s` seconds that is too short to forecast from has no forecast; its model still has the rate, the
     lengths and the bursts, and season and growth are then borrowed. One without lengths has them from elsewhere.
@@ -76,11 +75,11 @@ class MeasuredClass:
 
     @property
     def anomalies(self) -> tuple[Anomaly, ...]:
-        """What should make the reader of this class's demand cautious."""
+        """Anomalies of the log that make this class's demand less reliable."""
         return self.forecast.anomalies if self.forecast is not None else (too_short(self.model.name, self.logged_s),)
 
     def times(self, ratio: float) -> MeasuredClass:
-        """The same users, so many times over."""
+        """The traffic of so many times the users."""
         (model,) = traffic(ratio)(SyntheticModel(classes=(self.model,))).classes
         forecast = None if self.forecast is None else self.forecast.times(ratio)
         return replace(self, forecast=forecast, model=model)
@@ -90,7 +89,7 @@ class MeasuredClass:
 class ClassTraffic:
     """One class over the horizon: its mean, the busiest hour that is planned for, and the busiest minute inside it.
 
-    `middle_rps` is the busiest hour as often exceeded as not. `correlations` says how far it and other classes, by
+    `middle_rps` is the median of the busiest hour. `correlations` says how far it and other classes, by
     name, are above theirs together; a class that is not named there is taken to be so always. `model` draws its
     ordinary traffic, at the mean rate with its season.
     """
@@ -108,7 +107,7 @@ class ClassTraffic:
 
     @property
     def busy_model(self) -> ClassModel:
-        """The busiest hour for as long as one likes: the planning rate without a season, with the class's bursts."""
+        """The busiest hour, repeated: the planning rate without a season, with the class's bursts."""
         calmer = tuple(each * self.model.mean_rate_rps / self.planning_rps for each in self.model.bursts.variances)
         return replace(
             self.model,
@@ -149,7 +148,7 @@ def forecast_demand(
 ) -> Demand:
     """Every class at the planning percentile of the horizon's busiest hour.
 
-    `measured` maps class names to what a trace says of them; a class that is not in it takes its shape from the
+    `measured` maps class names to the measurements of a trace; a class that is not in it takes its shape from the
     built-in profile at the rate that was stated.
     """
     if not 0.0 < number(percentile) < 1.0:
@@ -187,17 +186,6 @@ def forecast_demand(
     )
 
 
-def check_rate(name: str, rate_rps: float, most_rps: float = MOST_RPS) -> None:
-    """Refuses a rate at which a simulation of every request would not end."""
-    if not rate_rps <= most_rps:
-        raise InputError(
-            field=name,
-            value=f"{rate_rps:.3g} req/s",
-            problem=f"is more than the {most_rps:,.0f} req/s that are simulated",
-            fix="Check the rate, its growth and the horizon, or plan one part of the traffic at a time.",
-        )
-
-
 def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assumption) -> ClassTraffic:
     name = stated.request_class.name
     mean_rps, longest = number(stated.mean_rate), int(number(stated.longest_context))
@@ -210,10 +198,10 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
         )
     shape = stated.shape or StatedShape()
     like = shape.model or built_in_like(name, longest)
-    model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=_fitting(like.lengths, longest))
+    model = replace(like, name=name, mean_rate_rps=mean_rps, lengths=fitting_lengths(like.lengths, longest))
     if shape.prompt is not None or shape.output is not None:
         model = with_lengths(model, shape, longest_tokens=longest)
-    assumed = _Assumed(name, like.name)
+    assumed = LentAssumption(name, like.name)
     peak = shape.peak_hour or assumed(
         "peak_hour_ratio", max(model.season) / float(np.mean(model.season)), "ratio", 1.0, 6.0
     )
@@ -268,7 +256,7 @@ def _from_short_trace(
     """The rate, lengths and bursts of the log; the season and the growth of the built-in class that is most alike."""
     name, shape = stated.request_class.name, stated.shape or StatedShape()
     like = built_in_like(name, int(number(stated.longest_context)))
-    assumed = _Assumed(name, like.name)
+    assumed = LentAssumption(name, like.name)
     season = np.array(like.season) / np.mean(like.season)
     peak = shape.peak_hour or assumed("peak_hour_ratio", float(season.max()), "ratio", 1.0, 6.0)
     growth = shape.weekly_growth or assumed("weekly_growth", like.weekly_growth_fraction, "fraction", -0.02, 0.05)
@@ -472,7 +460,7 @@ def _measured(stated: StatedClass, found: MeasuredClass, horizon: Assumption, pe
     if origin is None:
         return _from_trace(stated, found, horizon, percentile)
     longest = int(number(stated.longest_context))
-    model = replace(found.model, lengths=_fitting(found.model.lengths, longest))
+    model = replace(found.model, lengths=fitting_lengths(found.model.lengths, longest))
     if shape.prompt is not None or shape.output is not None:
         model = with_lengths(model, shape, longest_tokens=longest)
     traffic = _from_trace(stated, replace(found, model=model), horizon, percentile)
@@ -598,48 +586,6 @@ def _cached_figure(name: str, model: ClassModel, shape: StatedShape, found: Meas
     return Figure(
         name=f"demand.{name}.cached_fraction", value=value, unit="fraction", sources=(source,), own_evidence=evidence
     )
-
-
-class _Assumed:
-    """Assumptions of one class that its stand-in from the built-in profile lends it."""
-
-    def __init__(self, name: str, like: str) -> None:
-        self._name = name
-        self._source = replace(SOURCE, what=f"{SOURCE.what}: class {like}")
-
-    def __call__(self, what: str, value: float, unit: str, low: float, high: float) -> Assumption:
-        return Assumption(
-            name=f"{self._name}.{what}",
-            value=value,
-            unit=unit,
-            evidence=Evidence.ASSUMED,
-            source=self._source,
-            low=min(low, value),
-            high=max(high, value),
-        )
-
-
-def built_in_like(name: str, longest_tokens: int) -> ClassModel:
-    """The built-in class of this name, or else the one whose longest context is nearest."""
-    classes = builtin().classes
-    named = [each for each in classes if each.name == name]
-    if named:
-        return named[0]
-    return min(classes, key=lambda each: abs(math.log(_longest(each.lengths) / max(1, longest_tokens))))
-
-
-def _fitting(lengths: LengthModel, longest_tokens: int) -> LengthModel:
-    """The lengths, shortened in proportion where they would not fit the class's longest context."""
-    share = min(1.0, longest_tokens / _longest(lengths))
-    return replace(
-        lengths,
-        prompt_tokens=tuple(max(1.0, math.floor(each * share)) for each in lengths.prompt_tokens),
-        output_tokens=tuple(max(1.0, math.floor(each * share)) for each in lengths.output_tokens),
-    )
-
-
-def _longest(lengths: LengthModel) -> float:
-    return lengths.prompt_tokens[-1] + lengths.output_tokens[-1]
 
 
 def _by_name(*figures: Figure) -> dict[str, Figure]:

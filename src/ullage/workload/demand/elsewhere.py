@@ -7,7 +7,7 @@ import datetime
 from dataclasses import replace
 
 from ullage.evidence import Evidence
-from ullage.workload.demand.demand import built_in_like
+from ullage.workload.demand.stand_in import built_in_like
 from ullage.workload.demand.stated import BorrowedLengths
 from ullage.workload.profile.figures import profile_source
 from ullage.workload.profile.profile import PartProfile, Profile

@@ -1,4 +1,4 @@
-"""Routing between models: which pools a class's requests go to, and what each pool is asked for by that.
+"""Routing between models: which pools a class's requests go to, and the load of each pool.
 
     shares        a class is split over pools, by parts that add up to one
     escalation    the first pool answers everything; of each pool's answers a part goes on to the next
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.evidence import Assumption, Figure
 from ullage.workload.demand.demand import ClassTraffic, Demand, together_formula, total_rps
 from ullage.workload.forecast.forecast import peak_minute_rps
@@ -151,11 +151,9 @@ class Routing:
     def check(self, classes: Sequence[str], pools: Sequence[str]) -> None:
         """Every name that a route mentions is a class or a pool of the plan."""
         for route in self.routes:
-            if route.request_class not in classes:
-                raise unknown_name(field="routing.class", name=route.request_class, known=classes)
+            check_name(route.request_class, classes, field="routing.class")
             for step in route.steps:
-                if step.pool not in pools:
-                    raise unknown_name(field=f"routing.{route.request_class}", name=step.pool, known=pools)
+                check_name(step.pool, pools, field=f"routing.{route.request_class}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +199,7 @@ def routed(routing: Routing, demand: Demand) -> Routed:
 
 
 def pool_demand(demand: Demand, routing: Routing, pool: str, own_pools: Mapping[str, str]) -> Demand:
-    """What one pool is asked for: of every class the part that its route brings here, or all of a class of its own.
+    """The load of one pool: of every class the part that its route brings here, or all of a class of its own.
 
     `own_pools` maps classes without a route to the pool that serves them.
     """

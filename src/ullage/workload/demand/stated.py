@@ -1,4 +1,4 @@
-"""What a user says of a class's traffic beyond its rate: lengths, growth, the busiest hour, planned events.
+"""What a user states of a class's traffic beyond its rate: lengths, growth, the busiest hour, planned events.
 
 Whatever is not stated is taken from a class of the built-in profile; whatever is stated takes its place.
 Lengths are stated as percentiles, because an average says nothing about the requests that fill the memory.

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ullage.errors import InputError, Rejection, Remedy, unknown_name
+from ullage.errors import InputError, Rejection, Remedy, check_name
 from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.workload.demand.demand import ClassTraffic, Demand
 
@@ -82,8 +82,7 @@ class Tool:
         for limit in (self.concurrency, self.rate_limit):
             if limit is not None:
                 _check(limit, _number(limit) > 0.0, "must be greater than 0")
-        if self.while_waiting.value not in (KEPT, DROPPED):
-            raise unknown_name(field=self.while_waiting.name, name=str(self.while_waiting.value), known=(KEPT, DROPPED))
+        check_name(str(self.while_waiting.value), (KEPT, DROPPED), field=self.while_waiting.name)
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:

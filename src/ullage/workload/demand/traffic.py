@@ -117,7 +117,7 @@ def _part(profile: Profile, known: str) -> PartProfile:
 
 
 def _outcomes(part: PartProfile) -> ClassOutcomes | None:
-    """How requests of the log ended. What it holds of a cancelled answer is what was written of it."""
+    """How requests of the log ended. Of a cancelled answer it has the tokens that were written."""
     found = part.outcomes
     if found is None or not found.known_count:
         return None

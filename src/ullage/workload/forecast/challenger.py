@@ -8,7 +8,6 @@ it wins there. The library weighs half a gigabyte with what it needs, which is w
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,14 @@ from ullage.workload.forecast.point_forecasts import FORECASTERS, Floats, Foreca
 MSTL = "MSTL"
 
 
-def with_mstl(forecasters: Mapping[str, Forecaster] = FORECASTERS) -> dict[str, Forecaster]:
+def with_mstl() -> dict[str, Forecaster]:
     """The usual forecasters and MSTL; an error that says how to install it where it is not."""
     models = _models()
 
     def mstl(past: Past, steps: int) -> Floats:
         return _mstl(models, past, steps)
 
-    return {**forecasters, MSTL: mstl}
+    return {**FORECASTERS, MSTL: mstl}
 
 
 def _models() -> Any:

@@ -13,7 +13,7 @@ from ullage.workload.forecast.demand_series import Break, DemandSeries
 from ullage.workload.forecast.point_forecasts import DAY_S
 from ullage.workload.forecast.scores import Scores
 
-# A planning rate beyond so many times the busiest step seen rests on what nobody saw or stated.
+# A planning rate beyond so many times the busiest step seen is neither observed nor stated.
 MOST_TIMES_SEEN = 3.0
 # A band that held so rarely, made to hold four times in five, did not hold.
 _HELD_AT_ALL = 0.1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name
 from ullage.workload.anomalies import Anomaly
 from ullage.workload.forecast.demand_series import DemandEvent, DemandSeries, from_counts
 from ullage.workload.forecast.forecast import Forecast, forecast, peak_minute_rps
@@ -107,8 +107,7 @@ def histories_of(
 
     Without a step the horizon and the profile's own windows decide.
     """
-    if by not in DIMENSIONS:
-        raise unknown_name(field="--by", name=by, known=DIMENSIONS)
+    check_name(by, DIMENSIONS, field="--by")
     groups = profile.of(by)
     parts = [(ALL, profile.whole), *((group.name, group.profile) for group in groups if len(groups) > 1)]
     known = [(name, part, part.arrivals) for name, part in parts if part.arrivals is not None]

@@ -72,7 +72,7 @@ class DampedGrowth:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Past:
-    """What a forecaster knows: a history and its grid. What several of them ask for is worked out once."""
+    """What a forecaster knows: a history and its grid. What several of them need is computed once."""
 
     history: Floats
     grid: Grid

@@ -1,4 +1,4 @@
-"""A trace that is too short to forecast from: what it still says, and how far its rate may lie from the week's.
+"""A trace that is too short to forecast from: what it still shows, and how far its rate may be from the week's.
 
 Twenty minutes of log know the lengths, the bursts and the rate of twenty minutes. They know neither season nor growth,
 nor which hour of the week they are: that is added to the rate's own uncertainty instead of being guessed.
@@ -34,7 +34,7 @@ def short_deviation(season: NDArray[np.float64], logged_s: float) -> float:
 
 
 def too_short(name: str, logged_s: float) -> Anomaly:
-    """What to say of a class whose demand leans on a short log."""
+    """The warning for a class whose demand rests on a short log."""
     length = f"{logged_s / 60.0:.0f} minutes" if logged_s < 7200.0 else f"{logged_s / 3600.0:.1f} hours"
     return Anomaly(
         kind=AnomalyKind.COLD_START,

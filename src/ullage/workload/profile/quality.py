@@ -1,4 +1,4 @@
-"""What a summary says about the trace itself: order, clock, batches, holes, copies, age, missing lengths."""
+"""Anomalies of the trace itself: order, clock, batches, holes, copies, age, missing lengths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH_S, BATCH_SPREAD_FRACTION, BATCH_SHARED_FRACTION = 0.5, 0.1, 0.5
 MOST_TOKENS_PER_S = 1e7
 # Answers of a session overlap and logs round, but not by this much.
 MOST_PACE_RATIO = 100.0
-# Nobody waits half an hour for the mean answer: a sign that durations are in milliseconds.
+# A mean answer of half an hour is implausible: a sign that durations are in milliseconds.
 MOST_MEAN_DURATION_S = 1800.0
 # Fewer backward steps than this share is a clock that was set; more is a source that is not sorted.
 CLOCK_STEP_FRACTION = 1e-3

@@ -1,7 +1,7 @@
 """Prefix reuse: what share of prompt tokens an engine's cache of a given size would hold already.
 
 An engine hashes a block together with all before it, and takes a block from its cache only where it took the one before
-as well: a *prefix* hits, and equal text after another beginning does not. So ids are looked at first. Where one id
+as well: a *prefix* hits, and equal text after another beginning does not. So ids are checked first. Where one id
 follows different predecessors, ids are hashes of a block's text alone; they are chained here, as the profile notes.
 
 A cache that forgets the block used longest ago (LRU) holds a block exactly if fewer distinct blocks than fit

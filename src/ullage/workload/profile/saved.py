@@ -17,7 +17,7 @@ from ullage.errors import InputError
 from ullage.workload.profile.profile import Profile
 
 SCHEMA = "ullage.profile/2"
-# What a document says of itself beside the profile.
+# The metadata of a document beside the profile.
 _HEAD = frozenset({"schema", "as_of"})
 
 

@@ -30,7 +30,7 @@ MOST_GROUPS = 8
 OTHERS = "(others)"
 UNKNOWN = "(unknown)"
 UNCLASSIFIED = "(unclassified)"
-# Sessions of single groups are looked at one group after another; beyond so many rows that takes minutes.
+# Sessions of single groups are computed one group after another; beyond so many rows that takes minutes.
 MOST_ROWS_FOR_GROUP_SESSIONS = 5_000_000
 
 

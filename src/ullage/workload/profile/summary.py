@@ -97,8 +97,8 @@ class Part:
     """Requests that belong together: all of them, or those of one class, tenant or model.
 
     `joint` is kept for all requests and for classes; `load` where durations are logged. `watched` is the time
-    over which this part was looked at, where that is not the time of the whole trace; where its members were
-    looked at for different times, its rises and falls are those of the looking.
+    over which this part was observed, where that is not the time of the whole trace; where its members were
+    observed for different times, its rises and falls are those of the observation.
     """
 
     requests: int

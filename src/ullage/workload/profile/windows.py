@@ -186,7 +186,7 @@ def _lengths(table: RateTable, whole: Part) -> list[Anomaly]:
     if table.lengths is None and "prompt_tokens" in whole.lengths:
         return [_only_means("Lengths are means of windows, from sums of tokens")]
     if table.lengths is None:
-        # What to do without any stands where lengths are looked at (quality.py).
+        # The fix for a trace without any is given where lengths are checked (quality.py).
         return []
     have = {row[0] for row in table.lengths.aggregate("tenant", "tenant").fetchall()}
     weights = table.rates.aggregate("tenant, sum(requests)", "tenant").fetchall()

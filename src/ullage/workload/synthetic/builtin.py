@@ -1,4 +1,4 @@
-"""The built-in profile: a chat and coding service that nobody runs, chosen and described by us.
+"""The built-in profile: a fictitious chat and coding service.
 
 It is what a plan falls back on where the user has stated a rate and nothing else, and what examples draw from. The two
 classes are those of the built-in example plan. The shapes follow what published traces have in common, not any one of

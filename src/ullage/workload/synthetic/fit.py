@@ -67,7 +67,7 @@ class Match:
 
     @property
     def sentence(self) -> str:
-        """What to say where the stream is not like its source."""
+        """The warnings where the stream is not like its source."""
         return (
             f"The synthetic {self.name} is {self.stream_value:.4g} {self.unit} where the source has "
             f"{self.source_value:.4g}: off by {self.error_fraction:.0%}, tolerance {self.tolerance_fraction:.0%}."

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ullage.errors import InputError, unknown_name
+from ullage.errors import InputError, check_name, unknown_name
 from ullage.workload.synthetic.modulation import Modulation, drawn_levels
 from ullage.workload.synthetic.stream import LONGEST_S, Floats, Recipe, RowTables, Stream, generate
 
@@ -280,8 +280,7 @@ def _class_models(listed: Any) -> tuple[ClassModel, ...]:
 def _read(kind: type[Any], where: str, readers: Mapping[str, Any], document: Mapping[str, Any]) -> Any:
     known = {each.name for each in fields(kind)}
     for key in document:
-        if key not in known:
-            raise unknown_name(field=where, name=str(key), known=known)
+        check_name(str(key), known, field=where)
     values = {key: tuple(value) if isinstance(value, list) and key not in readers else value
               for key, value in document.items()}  # fmt: skip
     return kind(**{key: readers[key](value) if key in readers else value for key, value in values.items()})

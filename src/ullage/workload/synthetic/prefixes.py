@@ -127,7 +127,7 @@ def _at_distance(
         shared[rows] = np.where(fits, cached[rows], shared[rows])
     before = rows[(parent[rows] < 0)]
     before = before[np.argsort(place[before], kind="stable")]
-    # What nobody asks for again lies between the texts: it fills caches like any other.
+    # Blocks that are never reused lie between the texts: they fill caches like any other.
     size = cached[before]
     gap = np.diff(place[before], append=0) * BLOCK_TOKENS
     filler = np.maximum(0, gap - size)

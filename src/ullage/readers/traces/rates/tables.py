@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ullage.errors import unknown_name
+from ullage.errors import check_name
 from ullage.readers.traces.aliases import plain_name, usual_columns
 from ullage.readers.traces.draft import extracted, json_path, records_of, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
@@ -78,10 +78,7 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
     """SQL for the points of tables whose columns are named by a mapping, or by what they are called."""
     file = files[0]
     for ours, theirs in mapping.items():
-        if theirs not in file.fields:
-            raise unknown_name(
-                field=f"map.{ours}", name=theirs, known=file.fields, fix=f"It is not a column of {file.name}."
-            )
+        check_name(theirs, file.fields, field=f"map.{ours}", fix=f"It is not a column of {file.name}.")
     time = next((theirs for ours, theirs in mapping.items() if ours.startswith("arrival")), None) or _time_of(file)
     series = {field: found for field, found in _series_of(file).items() if field not in mapping.values()}
     if not mapping.keys().isdisjoint(MEASURED):
