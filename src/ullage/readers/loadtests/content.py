@@ -20,8 +20,8 @@ from ullage.errors import InputError
 # What serving benchmarks print has lines of `key: value` too, and is no YAML. Logs put a time or a name before a line.
 _PRINTED = re.compile(r"^(?P<before>[^\n]{0,120}?)=+ *[A-Za-z ]*Benchmark Result *=+\s*$", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# AIPerf and genai-perf print their tables in boxes.
-_BOX = "\u2501\u2501"
+# AIPerf prints its tables in boxes; a line of one may be found in any prompt, the title is not.
+_TABLES = ("NVIDIA AIPerf | ", "\u2501\u2501")
 _GZIP = b"\x1f\x8b"
 _MOST_BYTES = 256 * 2**20
 _YAML_KEY = re.compile(r"^(?:---\s*$|[A-Za-z_\"'][^,{}]*:(?:\s|$))")
@@ -69,16 +69,25 @@ def parse(data: bytes, *, file: str) -> Content:
     start = text.lstrip()
     if start.startswith(("{", "[")):
         return Content(file=file, shape=FileShape.JSON, text=text, sha256=sha256, documents=_json(text, file))
-    printed = _COLOUR.sub("", text)
-    if (header := _PRINTED.search(printed)) is not None or _BOX in text:
-        whole = printed if header is None else _without(header["before"], printed)
-        return Content(file=file, shape=FileShape.TEXT, text=whole, sha256=sha256)
+    printed = _printed(text)
+    if printed is not None:
+        return Content(file=file, shape=FileShape.TEXT, text=printed, sha256=sha256)
     if _looks_like_yaml(start):
         return Content(file=file, shape=FileShape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
     if "," in start.splitlines()[0]:
         rows = tuple(tuple(row) for row in csv.reader(text.splitlines()) if row)
         return Content(file=file, shape=FileShape.CSV, text=text, sha256=sha256, rows=rows)
     return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
+
+
+def _printed(text: str) -> str | None:
+    """The lines of what a tool printed, without what a log or a terminal added to them; None for other files."""
+    # A log of gigabytes is not searched line by line for a block that it has not.
+    if "Benchmark Result" in text:
+        plain = _COLOUR.sub("", text)
+        if (header := _PRINTED.search(plain)) is not None:
+            return _without(header["before"], plain)
+    return text if all(each in text for each in _TABLES) else None
 
 
 def _without(before: str, text: str) -> str:
