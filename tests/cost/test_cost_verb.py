@@ -261,10 +261,10 @@ def test_tenants_come_from_the_plans_own_trace(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_one_more_of_each_is_planned_again(plan_file: Path) -> None:
-    found = verbs.cost(plan_file, marginal=True, as_of=AS_OF)
+    found = verbs.cost(plan_file, marginal=True, set=["workload.classes.chat.cached_fraction=80%"], as_of=AS_OF)
     assert not isinstance(found, Rejection)
     added = {each.name: each.cents for each in found.marginals}
-    assert set(added) == {"demand", "SLO", "nine"}
+    assert set(added) == {"demand", "SLO", "nine", "cache"}
     assert all(cents is None or cents >= 0 for cents in added.values())
     assert found.replicas[0].value > 0  # type: ignore[operator]
 

@@ -1,4 +1,4 @@
-"""A plan made again with one thing changed: more demand, tighter SLOs, one more nine."""
+"""A plan made again with one thing changed: more demand, tighter SLOs, one more nine, no prefix cache."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ullage.evidence import Assumption
 from ullage.fleet.choices import choice
+from ullage.memory.settings import OFF, PREFIX_ROUTERS, RuntimeSettings
 from ullage.planning.spec import ClassDemand, PlanSpec, slo_limits
 
 _THREE_NINES = 0.999
@@ -31,6 +32,22 @@ def with_one_more_nine(spec: PlanSpec) -> PlanSpec:
     target = reliability.availability or choice("reliability.availability", _THREE_NINES, "fraction", "a usual target")
     better = replace(target, value=1.0 - (1.0 - float(target.value)) / 10.0, low=None, high=None)
     return replace(spec, reserves=replace(spec.reserves, reliability=replace(reliability, availability=better)))
+
+
+def with_no_prefix_cache(spec: PlanSpec) -> PlanSpec:
+    """Every prompt is computed whole, on devices and in routers that know of no cache."""
+    return replace(spec, pools=tuple(replace(each, settings=_without_cache(each.settings)) for each in spec.pools))
+
+
+def _without_cache(settings: RuntimeSettings) -> RuntimeSettings:
+    return replace(
+        settings,
+        prefix_cache=OFF,
+        router=None if settings.router in PREFIX_ROUTERS else settings.router,
+        host_cache=None,
+        # Turns still come after answers, and find nothing of what was before them.
+        between_turns=None if settings.between_turns is None else "cached",
+    )
 
 
 def _times(given: Assumption, ratio: float) -> Assumption:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ullage.verbs.answer import Refusal
 
 
-# A plan and those of marginal costs: more demand, tighter SLOs, one more nine.
-_MARGINAL_ROUNDS = 4.0
+# A plan and those of marginal costs: more demand, tighter SLOs, one more nine, no prefix cache.
+_MARGINAL_ROUNDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -326,9 +326,9 @@ def _replica_costs(bill: Bill) -> tuple[Figure, ...]:
 
 
 def _marginals(spec: PlanSpec, bill: Bill, run: RunContext) -> tuple[Marginal, ...]:
-    """More demand, tighter SLOs, one more nine: the whole plan again with each."""
+    """More demand, tighter SLOs, one more nine, no prefix cache: the whole plan again with each."""
     from ullage.cost.marginal import MarginalStep, marginal_costs
-    from ullage.planning.again import with_demand_times, with_one_more_nine, with_slos_times
+    from ullage.planning.again import with_demand_times, with_no_prefix_cache, with_one_more_nine, with_slos_times
     from ullage.verbs.plan import plan_spec
 
     done = 0
@@ -337,7 +337,7 @@ def _marginals(spec: PlanSpec, bill: Bill, run: RunContext) -> tuple[Marginal, .
         def run_again() -> Bill | Rejection:
             nonlocal done
             done += 1
-            run.progress(0.3 + 0.2 * done, f"planning again, {done} of 3")
+            run.progress(0.3 + 0.6 * done / len(steps), f"planning again, {done} of {len(steps)}")
             found = plan_spec(changed, run)
             return found if isinstance(found, Rejection) else bill_of(found)
 
@@ -366,4 +366,14 @@ def _marginals(spec: PlanSpec, bill: Bill, run: RunContext) -> tuple[Marginal, .
             again=again(with_one_more_nine(spec)),
         ),
     ]
+    if any(each.cached_tokens for each in bill.use.classes):
+        steps.append(
+            MarginalStep(
+                name="cache",
+                title="no prefix cache, which is what caching saves",
+                units=1.0,
+                per="cache",
+                again=again(with_no_prefix_cache(spec)),
+            )
+        )
     return marginal_costs(bill, steps)

@@ -99,7 +99,8 @@ def _spent(use: ServiceUse, pool: PoolUse, paid_hours: float, period_hours: floa
     if pool.capacity_requests and pool.steady_replicas:
         # The capacity is that of the steady replicas all the time.
         paid = paid_hours / (pool.steady_replicas * period_hours)
-        used = sum(each.requests for each in classes) / (pool.capacity_requests * paid)
+        served = pool.capacity_requests * paid
+        used = sum(each.requests for each in classes) / served if served else 1.0
     used = min(1.0, used)
     failed = used * min(1.0, sum(each.failed_gpu_s or 0.0 for each in classes) / busy_s)
     return failed, (used - failed) / (1.0 - failed) if failed < 1.0 else 0.0
