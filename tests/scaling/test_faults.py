@@ -14,7 +14,7 @@ from ullage.scaling.faults import rule_faults
 from ullage.scaling.hpa import HpaSpec, MetricKind, SelectPolicy
 from ullage.scaling.keda import KedaSpec
 from ullage.scaling.knative import KnativeSpec
-from ullage.scaling.signals import Aggregate, Signal
+from ullage.scaling.signals import Aggregate, Signal, read_query
 
 
 def read(text: str) -> ReadRule:
@@ -203,3 +203,25 @@ def test_knative_and_kserve_annotations_are_read() -> None:
 def test_what_cannot_be_read_is_refused_with_its_place(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("query", "aggregate", "ratio"),
+    [
+        ("sum(vllm:num_requests_waiting) / count(vllm:num_requests_waiting)", Aggregate.MEAN, 1.0),
+        ("sum(vllm:num_requests_waiting)/scalar(count(up{job='a/b'}) > 0)", Aggregate.MEAN, 1.0),
+        ("sum(vllm:num_requests_waiting) / on() (count(kube_pod_info) or vector(1))", Aggregate.MEAN, 1.0),
+        ("sum(vllm:num_requests_running) / 20", Aggregate.SUM, 0.05),
+        ('sum(vllm:num_requests_running{model_name="a/b"})', Aggregate.SUM, 1.0),
+    ],
+)
+def test_a_sum_over_a_count_is_a_mean_and_over_a_number_a_part(query: str, aggregate: Aggregate, ratio: float) -> None:
+    found = read_query(query)
+    assert found is not None
+    assert found.aggregate is aggregate
+    assert found.factor_ratio == pytest.approx(ratio)
+
+
+def test_a_ratio_of_two_metrics_is_neither() -> None:
+    assert read_query("sum(vllm:num_requests_waiting) / sum(vllm:num_requests_running)") is None
+    assert read_query("prometheus.googleapis.com|vllm:num_requests_waiting|gauge") is not None

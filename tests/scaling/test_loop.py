@@ -11,6 +11,7 @@ import pytest
 from support.mixes import small_model, small_trial
 from support.served_replicas import class_with_slos
 from ullage.errors import InputError, InternalError
+from ullage.report.decisions.scaling_page import scaling_page
 from ullage.scaling.compare import DERIVED, ComparisonCase, ScalingComparison, compare_rules
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.judged import CAUSES, result, tally
@@ -319,6 +320,21 @@ def test_rules_are_compared_on_the_same_traffic() -> None:
         assert found.clairvoyant.replica_hours <= found.fixed.replica_hours
     assert found.robustness[0].name == "as planned"
     assert len(found.chart.at_s) == len(found.chart.ready_replicas)
+
+
+@pytest.mark.slow
+def test_a_rule_is_cheaper_where_it_pays_for_fewer_hours_warm_levels_among_them() -> None:
+    found = comparison()
+    ours, other = (next(each for each in found.results if each.name == name) for name in ("ullage", DERIVED))
+    met = replace(ours.attainment, attained=replace(ours.attainment.attained, value=1.0))
+
+    def said(warm_hours: float) -> str:
+        near = replace(other, attainment=met, replica_hours=ours.replica_hours - 1.0, warm_hours=warm_hours)
+        results = (replace(ours, attainment=met, warm_hours=0.0), near)
+        return " ".join(str(each) for each in scaling_page(replace(found, results=results)))
+
+    assert f"Cheaper     {DERIVED} meet every SLO" in said(0.5)
+    assert "Cheaper" not in said(2.0)
 
 
 @cache

@@ -168,6 +168,11 @@ def _plain(name: str) -> str:
     return plain
 
 
+# The number of series or pods, however it is guarded against none.
+_COUNT = re.compile(
+    r"[\s(]*(?:(?:on|ignoring)\s*\([^)]*\)[\s(]*)?(?:(?:scalar|clamp_min)[\s(]+)*count\b", re.IGNORECASE
+)
+
 _SPELT = {name.lower().replace(":", "_"): signal for name, signal in NAMES.items()}
 
 
@@ -181,12 +186,17 @@ def read_query(text: str) -> MetricQuery | None:
 factor_ratio=100.0, from_pods=True)
     """
     names = [word for word in _WORD.findall(text) if known_signal(word) is not None]
-    if not names:
+    divided = _divided(text)
+    if not names or divided is None:
         return None
     signals = tuple(dict.fromkeys(_labelled(name, text) for name in names))
     window = _RANGE.search(text)
     lowered = text.lower()
-    if any(_plain(name) in _MEANS for name in names) or re.search(r"\bavg\s*(by|without|\()", lowered):
+    if (
+        divided.is_mean
+        or any(_plain(name) in _MEANS for name in names)
+        or re.search(r"\bavg\s*(by|without|\()", lowered)
+    ):
         aggregate = Aggregate.MEAN
     elif re.search(r"\bmax\s*(by|without|\()", lowered):
         aggregate = Aggregate.MAX
@@ -198,9 +208,41 @@ factor_ratio=100.0, from_pods=True)
         signals=signals,
         aggregate=aggregate,
         window_s=float(window.group(1)) * _UNIT_S[window.group(2)] if window else DEFAULT_WINDOW_S,
-        factor_ratio=factor * (float(times.group(1)) if times else 1.0),
+        factor_ratio=factor * (float(times.group(1)) if times else 1.0) / divided.by_ratio,
         from_pods=all(_plain(name).startswith(_OF_PODS) for name in names),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Division:
+    """What a query is divided by: the number of its series, which makes a sum a mean, and plain numbers."""
+
+    is_mean: bool = False
+    by_ratio: float = 1.0
+
+
+def _divided(text: str) -> _Division | None:
+    """None of a ratio of two metrics, which is neither of them.
+
+    >>> _divided("sum(vllm:num_requests_waiting) / count(vllm:num_requests_waiting)").is_mean
+    True
+    >>> _divided("sum(a{model='x/y'}) / 4").by_ratio, _divided("sum(a) / sum(b)")
+    (4.0, None)
+    """
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", text)
+    if "(" not in bare:
+        # A name may have a slash.
+        return _Division()
+    found = _Division()
+    for divisor in bare.split("/")[1:]:
+        number = re.match(r"\s*(\d+(?:\.\d+)?)\s*\)*\s*(?:[-+*]|$)", divisor)
+        if _COUNT.match(divisor):
+            found = replace(found, is_mean=True)
+        elif number is not None and float(number.group(1)) > 0.0:
+            found = replace(found, by_ratio=found.by_ratio * float(number.group(1)))
+        else:
+            return None
+    return found
 
 
 def _labelled(name: str, text: str) -> Signal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +102,13 @@ def scale(
         found = planned(source, run, parse_changes(set, traffic), played_days=played_days)
         if isinstance(found, Rejection):
             return found
+        passed_over = _passed_over(found, present)
         run.progress(0.5, "scaling rules")
         return ScaleAnswer(
             plan=found,
             pools=tuple(
-                _compared(found, each, present, days=days, weeks=weeks, progress=run.progress) for each in found.pools
+                _compared(found, each, present, passed_over, days=days, weeks=weeks, progress=run.progress)
+                for each in found.pools
             ),
         )
 
@@ -123,15 +125,37 @@ def require_known(given: ReadRule) -> None:
         )
 
 
+def _passed_over(plan: Plan, present: Sequence[ReadRule]) -> tuple[str, ...]:
+    """Of several pools each takes the rules that scale what is called as it is; a file with no such rule is refused."""
+    names = [each.spec.name for each in plan.pools]
+    strays = [each for each in present if len(names) > 1 and each.target not in names]
+    if strays and len(strays) == len(present):
+        raise InputError(
+            field=strays[0].rule.where,
+            value=strays[0].target,
+            problem=f"is what it scales, and the plan's pools are {', '.join(names)}",
+            fix="Give the plan's pools the names of the workloads they describe.",
+        )
+    return tuple(f"{each.rule.name} scales {each.target}, which is no pool of this plan." for each in strays)
+
+
 def _compared(
-    plan: Plan, pool: PoolPlan, present: Sequence[ReadRule], *, days: int, weeks: int, progress: Progress
+    plan: Plan,
+    pool: PoolPlan,
+    present: Sequence[ReadRule],
+    notes: tuple[str, ...],
+    *,
+    days: int,
+    weeks: int,
+    progress: Progress,
 ) -> ScalingComparison:
     """One pool of a plan; a rule belongs to the pool of its target's name, or to the only pool."""
     from ullage.scaling.compare import compare_rules
 
     own = [each.rule for each in present if len(plan.pools) == 1 or each.target == pool.spec.name]
     case = comparison_case(plan, pool, own, days=days, weeks=weeks)
-    return compare_rules(case, report=lambda share, what: progress(0.5 + 0.5 * share, what))
+    found = compare_rules(case, report=lambda share, what: progress(0.5 + 0.5 * share, what))
+    return replace(found, notes=(*found.notes, *notes))
 
 
 def comparison_case(

@@ -91,9 +91,10 @@ def _saved(found: ScalingComparison) -> str:
 
 
 def _cheaper(found: ScalingComparison) -> list[RenderableType]:
-    """Rules that meet every SLO with fewer replica-hours on this traffic, and why ours is not one of them."""
+    """Rules that meet every SLO for fewer hours on this traffic, those of warm levels among them, as the search counts
+    them; and why ours is not one of them."""
     ours = found.ours
-    names = [each.name for each in found.results if each.is_met and each.replica_hours < ours.replica_hours]
+    names = [each.name for each in found.results if each.is_met and each.paid_hours < ours.paid_hours]
     if not names or not ours.is_met:
         return []
     least = min(each.least_replicas for each in found.results if each.name in names)
