@@ -80,6 +80,9 @@ class LimitToSet:
 class PoolAnswer:
     """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine.
 
+    What `stops` is tried on the `steady` replicas; those that are `serving` have reserves among them, and carry
+    `capacity` before an SLO is violated: what utilisation is counted in.
+
     `scaling_violates` names the SLO that the scaling rule violated on the day it was played on, if it did.
     """
 
@@ -90,6 +93,9 @@ class PoolAnswer:
     replicas: tuple[BridgeStep, ...]
     rounding: BridgeStep
     usd: Figure | None
+    steady: Figure
+    serving: Figure
+    capacity: Figure
     utilisation: tuple[UtilisationState, ...]
     stops: tuple[GrowthStop, ...]
     holds: Figure
