@@ -58,8 +58,6 @@ export function PlanPage({ json }: { json: PlanJson }) {
   const plan = useMemo(() => new Plan(json), [json]);
   const [name, setName] = useState<string | null>(null);
   const explain = useCallback((wanted: string) => setName(wanted), []);
-  // Those of the answer's own figures too, so that the list below has as many.
-  const listed = Object.values(json.assumptions);
   const views = VIEWS.filter((each) => !each.needs || json[each.needs]);
   const told = useMemo(() => ({ plan, explain }), [plan, explain]);
   return (
@@ -70,8 +68,8 @@ export function PlanPage({ json }: { json: PlanJson }) {
       <header class="top">
         <h1>{json.service}</h1>
         <p class="about">
-          Capacity plan as of <time class="nowrap">{json.as_of}</time>, until <time class="nowrap">{json.summary.until}</time>, seed {json.seed}. {listed.length} assumptions,{" "}
-          {listed.filter((each) => each.is_stale).length} past their age.
+          Capacity plan as of <time class="nowrap">{json.as_of}</time>, until <time class="nowrap">{json.summary.until}</time>, seed {json.seed}. {json.summary.assumption_count} assumptions,{" "}
+          {json.summary.stale_count} past their age.
         </p>
         <p class="signs">
           Every number is a button that explains itself. Its sign says how it is known:{" "}

@@ -268,7 +268,7 @@ def test_every_pool_is_drilled() -> None:
 
 @pytest.mark.slow
 def test_limits_that_cost_successes_say_why() -> None:
-    """With SLOs as lax as clients are patient nothing is gained by refusing; the drill names what it costs."""
+    """With SLOs as lax as clients are patient nothing is gained by refusing, and the drill has the cost."""
     workload = {"classes": [{**SMALL["workload"]["classes"][0], "slo": {"ttft_p95": "120s"}}]}
     found = verbs.drill({**SMALL, "workload": workload}, names=("queue-collapse",), as_of=AS_OF)
     assert not isinstance(found, Rejection)

@@ -126,6 +126,9 @@ def by_hand(plan: Plan, found: Answer) -> list[float]:
         values += [pool.demand.planning_rps / pool.steady_fleet.nominal_replicas, pool.reserves.warm.rise_rps]
         values += [pool.reserves.replicas, pool.memory.runtime.sharding.devices]
         values += [float(each) for line in pool.reserves.lines for each in re.findall(r"\d+", line.rule)]
+    usd = [number(each.usd) for each in found.money]
+    values.append(sum(each for each in usd if each < 0.01 * sum(usd)))
+    values += [1.0 - sum(number(one) for one in each.drivers) for each in found.risks]
     for surprise in found.surprises:
         behind = [number(each) for each in surprise.moves.inputs]
         prices = [number(each) for each in surprise.moves.inputs if each.unit == "USD/device-hour"]
@@ -175,6 +178,23 @@ def test_the_decision_stands_above_everything() -> None:
     warned = replace(found, warnings=("loss of a node violates an SLO despite its reserve",))
     place = next(place for place, each in enumerate(lines_of(warned)) if "loss of a node violates" in each)
     assert place < next(place for place, each in enumerate(lines_of(warned)) if each.startswith("Traffic"))
+
+
+def test_what_the_screen_adds_up_adds_up() -> None:
+    """With a pocket calculator, from the printed figures: money to the headline, drivers to all of the spread."""
+    (pool,) = (found := answer(planned())).pools
+    text = " ".join(" ".join(lines_of(found)).split())
+    (headline,) = re.findall(r"replicas: ([\d.]+ k) USD a month", text)
+    (lines,) = re.findall(r"Monthly cost (.*?) Per success", text)
+    (drivers,) = re.findall(r"Drivers cost spread: (.*?) Order", text)
+    thousands = [float(each) for each in re.findall(r"([\d.]+) k\b", lines)]
+    assert sum(thousands) == pytest.approx(float(headline.removesuffix(" k")), abs=0.5)
+    assert sum(int(each) for each in re.findall(r"(\d+) %", drivers)) == pytest.approx(100, abs=3)
+    # What stops growth is of the steady replicas, utilisation of all that serve: both stand there.
+    (steady, serving, carried) = re.findall(r"on (\d+) steady replicas \(all (\d+): ([\d.]+)\)", text)[0]
+    assert (int(steady), int(serving)) == (number(pool.steady), number(pool.serving))
+    planned_fraction = next(each.utilisation for each in pool.utilisation if each.name == "planned")
+    assert number(pool.load) / float(carried) == pytest.approx(number(planned_fraction), rel=0.01)
 
 
 @pytest.mark.parametrize(("verdict", "verb"), [(Verdict.BUY, "Buy 14 machines"), (Verdict.HOLD, "Needed: 14 machines")])

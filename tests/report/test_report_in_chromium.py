@@ -73,8 +73,12 @@ def test_every_view_answers_with_a_sentence_and_a_chart(browser: Browser, exampl
             assert view.locator(".drawing svg, .lines canvas").count() > 0, name
             assert "not known" not in view.locator("p.sentence").first.inner_text(), name
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        listed = len(json.loads(page.eval_on_selector("#plan", "each => each.textContent"))["assumptions"])
-        assert f"{listed} assumptions" in page.locator("header.top").inner_text()
+        plan = json.loads(page.eval_on_selector("#plan", "each => each.textContent"))
+        listed, own = len(plan["assumptions"]), plan["summary"]["assumption_count"]
+        assert f"{own} assumptions" in page.locator("header.top").inner_text()
+        sentence = page.locator("#assumptions p.sentence").first.inner_text()
+        assert f"rests on {own} assumptions" in sentence
+        assert f"on {listed - own} more" in sentence
         assert found.complaints == []
         assert found.asked == [example.as_uri()]
 

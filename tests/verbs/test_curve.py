@@ -15,7 +15,7 @@ from support.planned import TWO_POOLS
 from ullage.cli.app import run
 from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence, Source, walk
-from ullage.load.pool import load_pool
+from ullage.load.pool import load_pool, load_pools
 from ullage.load.typed import with_slos
 from ullage.service.curve.curve import UnstablePoint
 from ullage.service.curve.point import OperatingPoint
@@ -178,10 +178,15 @@ def test_a_stated_slo_is_an_input_of_the_figures() -> None:
     assert stated["chat.ttft_p95"].source.where == "--slo"
 
 
-def test_of_several_pools_it_says_which_one_it_is_and_which_are_left_out() -> None:
+def test_of_several_pools_it_says_which_one_it_is_and_takes_its_own_traffic_as_the_plan_does() -> None:
     two = load_pool(yaml.safe_load(TWO_POOLS), as_of=AS_OF)
     assert not isinstance(two, Rejection)
     assert two.replica.endswith("x h100-sxm, pool small; large left out")
+    assert [each.name for each in two.classes] == [each.name for each in two.demand.classes] == ["chat"]
+    own = load_pools(yaml.safe_load(TWO_POOLS), as_of=AS_OF)
+    assert not isinstance(own, Rejection)
+    assert two.demand.planning_rps == own["small"].demand.planning_rps
+    assert two.band == own["small"].band
     one = load_pool(None, as_of=AS_OF)
     assert not isinstance(one, Rejection)
     assert "left out" not in one.replica

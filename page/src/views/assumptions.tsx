@@ -14,7 +14,7 @@ export function AssumptionsView() {
   const { plan } = useTold();
   const all = useMemo(() => Object.values(plan.json.assumptions), [plan]);
   const figures = Object.values(plan.json.figures);
-  const stale = all.filter((each) => each.is_stale).length;
+  const { assumption_count: own, stale_count: stale } = plan.json.summary;
   const bar = (label: string, some: Quantity[]) => ({
     label,
     remark: brief(some.length),
@@ -26,8 +26,8 @@ export function AssumptionsView() {
   return (
     <View id="assumptions" question="Which assumptions is the plan based on?">
       <Sentence>
-        {brief(figures.length)} figures rest on {brief(all.length)} assumptions, each with its source and date;{" "}
-        {stale ? `${stale} ${stale === 1 ? "is" : "are"} past their maximum age` : "none is past its maximum age"}.
+        The plan rests on {brief(own)} assumptions{all.length > own ? `, advice and risk study on ${brief(all.length - own)} more` : ""}, each with its
+        source and date; of the plan's {stale ? `${stale} ${stale === 1 ? "is" : "are"} past their maximum age` : "none is past its maximum age"}.
       </Sentence>
       <Chart title="Evidence behind the numbers" caption="A figure carries the weakest evidence class of its inputs.">
         <Stacked label="Evidence classes of figures and assumptions" whole={1.12} bars={[bar("figures", figures), bar("assumptions", all)]} />

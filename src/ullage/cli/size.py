@@ -44,7 +44,7 @@ def command(
     """Size a pool: the fewest replicas that meet every SLO at a rate, by simulation.
 
     Reserves for failures, rollouts and growth are not in it: those are lines of a plan. Without a rate it is sized for
-    the plan's busiest hour. An SLO that no replica meets is refused (exit 3).
+    the plan's planning rate. An SLO that no replica meets is refused (exit 3).
     """
     from ullage import verbs
 

@@ -142,9 +142,8 @@ def load_sides(
     point, demand, _ = planned_for(spec)
     found: list[CurveInputs] = []
     for pool in own:
-        # One pool has all the traffic of the plan, a side that of its pool.
-        asked = demand if pool.phase is None else pool_asked(spec, pool, demand)
-        served = spec.demands if pool.phase is None else pool_classes(spec, pool, asked)
+        asked = pool_asked(spec, pool, demand)
+        served = pool_classes(spec, pool, asked)
         one = _curve_inputs(spec, pool, asked, served, point, calibration, beside, definitions, as_of)
         if isinstance(one, Rejection):
             return one

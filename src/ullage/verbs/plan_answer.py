@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ullage.cost.bill import Bill
+from ullage.evidence import number
 from ullage.planning.differences.difference import Difference
 from ullage.planning.document import Plan
 from ullage.planning.options.options import Options
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 # What a plan is known by: figure and what it is called in one line.
 _HEADLINES = {
-    "demand.planning_rate": "busiest hour",
+    "demand.planning_rate": "busiest hour, {percentile}",
     "fleet.total_replicas": "replicas",
     "packing.nodes": "machines",
     "packing.devices": "devices",
@@ -42,12 +43,12 @@ def bill_headlines(bill: Bill | None) -> list[Headline]:
 
 def plan_headlines(plan: Plan) -> tuple[Headline, ...]:
     """The few figures by which a plan is known."""
-    several = len(plan.pools) > 1
+    several, percentile = len(plan.pools) > 1, f"p{100 * number(plan.point.percentile):g}"
     figures = {figure.name: figure for figure in plan.figures}
     found = [Headline(name="verdict", value=plan.verdict.value)]
     for pool in ("", *(f"{each.spec.name}." for each in plan.pools if several)):
         found += [
-            Headline(name=f"{pool}{said}", value=figure.value, unit=figure.unit)
+            Headline(name=f"{pool}{said.format(percentile=percentile)}", value=figure.value, unit=figure.unit)
             for name, said in _HEADLINES.items()
             if (figure := figures.get(f"{pool}{name}")) is not None
         ]

@@ -47,7 +47,7 @@ class SizeAnswer(VerbAnswer):
     def page(self) -> list[RenderableType]:
         from ullage.report.service.curve_page import size_page
 
-        rate_from = "as stated" if self.is_rate_stated else "the plan's busiest hour"
+        rate_from = "as stated" if self.is_rate_stated else "the plan's planning rate"
         return size_page(self.size, title=self.pool.replica, rate_from=rate_from)
 
     def to_dict(self) -> dict[str, Any]:

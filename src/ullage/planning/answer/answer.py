@@ -153,6 +153,7 @@ _SCALING = (
 def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
     name = pool.spec.name
     steps, rounding, usd = replica_steps(plan, pool, bill)
+    steady = plan.figures_of("steady_fleet", name)["fleet.replicas"]
     used, reserves = plan.figures_of("utilisation", name), plan.figures_of("reserves", name)
     ready, packing = plan.figures_of("time_to_ready", name), plan.figures_of("packing", name)
     load = next(
@@ -172,6 +173,15 @@ def _pool(plan: Plan, pool: PoolPlan, bill: Bill | None) -> PoolAnswer:
         replicas=steps,
         rounding=rounding,
         usd=usd,
+        steady=steady,
+        serving=Figure(
+            name=f"{name}.answer.serving_replicas" if len(plan.pools) > 1 else "answer.serving_replicas",
+            value=pool.steady_fleet.replicas + pool.reserves.serving_replicas,
+            unit="replicas",
+            formula="steady replicas + the reserve that stands behind the router",
+            inputs=(steady, reserves["reserve.replicas"]),
+        ),
+        capacity=used["utilisation.capacity_rps"],
         utilisation=tuple(
             UtilisationState(name=each.replace("_", " "), utilisation=used[f"utilisation.{each}_fraction"])
             for each in STATES

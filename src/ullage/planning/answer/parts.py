@@ -80,6 +80,9 @@ class LimitToSet:
 class PoolAnswer:
     """One pool. `replicas` sum to the fleet; `rounding` is devices that come with the last machine.
 
+    What `stops` is tried on the `steady` replicas; those that are `serving` have reserves among them, and carry
+    `capacity` before an SLO is violated: what utilisation is counted in.
+
     `scaling_slo` is the SLO with the least margin on the day that the scaling rule was played on, with the part that
     it requires; `scaling_violates` names it where the rule violated it, and `scaling_fixed` is then what the fleet
     attains that never scales. `scaling_advised` is False where that is more.
@@ -92,6 +95,9 @@ class PoolAnswer:
     replicas: tuple[BridgeStep, ...]
     rounding: BridgeStep
     usd: Figure | None
+    steady: Figure
+    serving: Figure
+    capacity: Figure
     utilisation: tuple[UtilisationState, ...]
     stops: tuple[GrowthStop, ...]
     holds: Figure

@@ -24,7 +24,7 @@ from ullage.service.trial.scenario import Scenario
 from ullage.service.trial.trial import Guard, requests_of
 from ullage.simulate.engine import Engine
 from ullage.simulate.fleet import Fleet, FleetEvent
-from ullage.simulate.load import PS_PER_S, OpenLoop
+from ullage.simulate.load import PS_PER_S, OpenLoop, Retry
 from ullage.workload.demand.demand import ClassTraffic
 from ullage.workload.demand.tools import KEPT, Tool
 
@@ -37,63 +37,6 @@ LONG_OVERLOAD_S = 1800.0
 # ---- queue collapse -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Overload:
-    """A pool that is sent more than it completes, from one time on and for as long as is asked."""
-
-    scenario: PoolScenario
-    clients: Clients
-    base_rps: float
-    burst_rps: float
-
-    def goodput(self, by: Guard | None, length_s: float = OVERLOAD_S) -> tuple[float, float]:
-        """Successes a second and replica before and during the overload, behind these limits."""
-        policy = self.scenario.spec.admission
-        bounded = policy.retry(budget_fraction=number(policy.retry_budget))
-        load = step_load(
-            self.clients,
-            base_rps=self.base_rps,
-            burst_rps=self.burst_rps,
-            at_s=_SETTLED_S,
-            length_s=length_s,
-            span_s=_SETTLED_S + length_s,
-        )
-        outcome = self.clients.run(load, guard=by, retry=bounded, from_s=0.0, keep_requests=True)
-        found = requests_of(outcome)
-        good = found.outcome == 0
-        return (
-            _share(good, found.arrival_s, 0.0, _SETTLED_S) * self.base_rps,
-            _share(good, found.arrival_s, _SETTLED_S, _SETTLED_S + length_s) * self.burst_rps,
-        )
-
-    def unlimited(self, guard: Guard, during_rps: float) -> str:
-        """What would succeed with no limits; where that is more, whether the queue has only not grown enough yet."""
-        open_rps = self.goodput(None)[1]
-        begin = f"Without them {open_rps:.3g} req/s succeed"
-        if open_rps <= during_rps:
-            return f"{begin}."
-        bare, behind = (self.goodput(each, LONG_OVERLOAD_S)[1] for each in (None, guard))
-        if bare < behind:
-            return (
-                f"{begin}: so short a queue is still within the SLOs. In an overload of {LONG_OVERLOAD_S / 60:g} min "
-                f"{bare:.3g} req/s succeed without them, {behind:.3g} req/s behind them."
-            )
-        return (
-            f"{begin}: the SLOs allow a wait as long as clients wait before they give up, which bounds the queue by "
-            f"itself. Limits refuse at once what would have waited: {1.0 - during_rps / open_rps:.1%} of the successes."
-        )
-
-    def tighter(self, guard: Guard, least_rps: float) -> str:
-        """The change of limits that would pass."""
-        for running in _fewer(guard.running_requests):
-            if self.goodput(replace(guard, running_requests=running))[1] >= least_rps:
-                return (
-                    f"at most {running} running requests a replica in place of {guard.running_requests}, "
-                    "until step times are measured"
-                )
-        return "none of the tighter limits tried: reject by rate, before requests reach a replica"
-
-
 def collapse_drill(scenario: PoolScenario) -> DrillResult:
     """More comes than the replicas can do; as many requests must succeed as at the planning rate.
 
@@ -101,12 +44,28 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
     full, and its successes are gone.
     """
     limits = scenario.pool.admission_limits
-    guard, ratio, pace_rps = limits.bounds.guard, number(scenario.spec.admission.overload), _pace_rps(scenario)
+    guard = limits.bounds.guard
+    ratio, pace_rps = number(scenario.spec.admission.overload), _pace_rps(scenario)
     base_rps = scenario.planning_rps / scenario.replicas
     burst_rps = max(ratio * pace_rps, base_rps)
-    overload = _Overload(scenario=scenario, clients=_clients(scenario), base_rps=base_rps, burst_rps=burst_rps)
+    overload = _Overload(
+        clients=_clients(scenario),
+        retry=scenario.spec.admission.retry(budget_fraction=number(scenario.spec.admission.retry_budget)),
+        base_rps=base_rps,
+        burst_rps=burst_rps,
+    )
     before, during = overload.goodput(guard)
     least_rps = slo_met_fraction(scenario.classes, scenario.spec.admission) * min(base_rps, pace_rps)
+
+    def change() -> str:
+        for running in _fewer(guard.running_requests):
+            if overload.goodput(replace(guard, running_requests=running))[1] >= least_rps:
+                return (
+                    f"at most {running} running requests a replica in place of {guard.running_requests}, "
+                    "until step times are measured"
+                )
+        return "none of the tighter limits tried: reject by rate, before requests reach a replica"
+
     passes = during >= least_rps
     return DrillResult(
         name="queue-collapse",
@@ -127,10 +86,55 @@ def collapse_drill(scenario: PoolScenario) -> DrillResult:
         wanted=f"{least_rps:.3g} req/s",
         played=(
             f"{ratio:.3g} times capacity arrives for {OVERLOAD_S / 60:g} min, {burst_rps:.3g} req/s a "
-            f"replica, behind the plan's limits. {overload.unlimited(guard, during)}"
+            f"replica, behind the plan's limits. {overload.without(guard)}"
         ),
-        change="" if passes else overload.tighter(guard, least_rps),
+        change="" if passes else change(),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Overload:
+    """More than the replicas can do, for a while: who asks, and how much before and during it, per replica."""
+
+    clients: Clients
+    retry: Retry
+    base_rps: float
+    burst_rps: float
+
+    def goodput(self, by: Guard | None, length_s: float = OVERLOAD_S) -> tuple[float, float]:
+        """Successes a second and replica before and during the overload."""
+        end_s = _SETTLED_S + length_s
+        load = step_load(
+            self.clients,
+            base_rps=self.base_rps,
+            burst_rps=self.burst_rps,
+            at_s=_SETTLED_S,
+            length_s=length_s,
+            span_s=end_s,
+        )
+        found = requests_of(self.clients.run(load, guard=by, retry=self.retry, from_s=0.0, keep_requests=True))
+        good = found.outcome == 0
+        return (
+            _share(good, found.arrival_s, 0.0, _SETTLED_S) * self.base_rps,
+            _share(good, found.arrival_s, _SETTLED_S, end_s) * self.burst_rps,
+        )
+
+    def without(self, guard: Guard) -> str:
+        """What would succeed with no limits; where that is more, whether the queue has only not grown enough yet."""
+        behind_rps, open_rps = self.goodput(guard)[1], self.goodput(None)[1]
+        succeeds = f"Without them {open_rps:.3g} req/s succeed"
+        if open_rps <= behind_rps:
+            return f"{succeeds}."
+        bare, behind = (self.goodput(each, LONG_OVERLOAD_S)[1] for each in (None, guard))
+        if bare < behind:
+            return (
+                f"{succeeds}: so short a queue is still within the SLOs. In an overload of {LONG_OVERLOAD_S / 60:g} "
+                f"min {bare:.3g} req/s succeed without them, {behind:.3g} req/s behind them."
+            )
+        return (
+            f"{succeeds}: the SLOs allow a wait as long as clients wait before they give up, which bounds the queue by "
+            f"itself. Limits refuse at once what would have waited: {1.0 - behind_rps / open_rps:.1%} of the successes."
+        )
 
 
 def _fewer(running: int) -> list[int]:

@@ -59,14 +59,21 @@ class Screen:
         yield from self.lines(width=options.max_width, ascii_only=options.ascii_only)
 
     def lines(self, *, width: int = WIDTH, ascii_only: bool = False) -> list[Text]:
-        """The lines; where they are too many, blank ones go first, then second lines, the decision's last."""
+        """The lines; of too many, blank ones go first, from the end, then second lines, the decision's last."""
         paper = _Paper(width_columns=min(width, WIDTH), ascii_only=ascii_only)
         short = replace(paper, paragraph_lines=1)
-        lines = list(_all_lines(self.answer, paper, paper))
-        for decision, rest in ((paper, paper), (paper, short), (short, short)):
+        lines = _without_blanks(list(_all_lines(self.answer, paper, paper)))
+        for decision in (paper, short):
             if len(lines) > MOST_LINES:
-                lines = [each for each in _all_lines(self.answer, decision, rest) if each.plain]
+                lines = _without_blanks(list(_all_lines(self.answer, decision, short)))
         return [_ascii(each) for each in lines] if ascii_only else lines
+
+
+def _without_blanks(lines: list[Text]) -> list[Text]:
+    """The lines without as many blank ones, from the end, as are too many."""
+    blank = [at for at, each in enumerate(lines) if not each.plain]
+    gone = set(blank[max(0, len(blank) - max(0, len(lines) - MOST_LINES)) :])
+    return [each for at, each in enumerate(lines) if at not in gone]
 
 
 def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]:
@@ -127,9 +134,9 @@ def _risk(found: Answer) -> str:
     worst = max(found.risks, key=lambda each: number(each.shortfall))
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
     chosen = worst.chosen_replicas
-    fleet = "no fleet meets it" if chosen is None else f"{number(chosen):g} replicas"
+    fleet = "no fleet meets it" if chosen is None else f"{number(chosen):g} would do"
     hopeless = number(worst.hopeless)
-    slow = f"; {_small(hopeless)} that no fleet suffices" if hopeless > 0.0005 else ""
+    slow = f"; {_small(hopeless)} that none suffices" if hopeless > 0.0005 else ""
     needs = " to ".join(f"{number(each):g}" for each in worst.needs)
     usd = f", {' to '.join(show_usd(number(each)) for each in worst.usd)} USD" if worst.usd else ""
     service = found.service_risk
@@ -137,7 +144,7 @@ def _risk(found: Answer) -> str:
     return (
         f"{joint}{of}{_small(number(worst.shortfall))} that the busiest hour exceeds capacity "
         f"(target {_small(number(worst.chosen))}: {fleet}), {number(worst.hours):.2g} h a month{slow}. "
-        f"Need, p10 to p90: {needs} replicas{usd}"
+        f"Its need, p10 to p90: {needs} replicas{usd}"
     )
 
 
@@ -158,6 +165,8 @@ def _drivers(found: Answer) -> str:
         if value >= 0.005
     ]
     of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
+    rest = 1.0 - sum(value for _, value in named)
+    said += [f"jointly {_percent(rest)}"] if said and rest >= 0.005 else []
     return f"{of}{'cost' if worst.usd else 'replica'} spread: {', '.join(said)}" if said else ""
 
 
@@ -178,7 +187,7 @@ def _next(found: Answer) -> str:
     if step.saves_usd is None:
         usd = ""
     elif number(step.saves_usd):
-        usd = f", {show_usd(number(step.saves_usd))} USD a month"
+        usd = f", {show_usd(number(step.saves_usd))} USD a month in whole machines"
     else:
         usd = ", but no whole machine: the bill stays"
     return f"{step.what}{cost}. Saves up to {saved}{usd}"
@@ -238,7 +247,7 @@ def _pool_bridge(pool: PoolAnswer, paper: _Paper) -> Iterator[Text]:
         spare = f"{counted(int(number(rounding.amount)), 'device')} unused"
         yield _row(rounding.name, "", 0.0, _usd(rounding), spare, str(rounding.amount.evidence), paper)
     total = BridgeStep(name="total", amount=pool.machines.replicas, usd=pool.usd)
-    machines = f"= {counted(int(number(pool.machines.nodes)), 'machine')}"
+    machines = f"= {counted(int(number(pool.machines.nodes)), 'machine')}{'' if pool.usd is None else '; devices only'}"
     yield _row(total.name, f"{whole:g}", 1.0, _usd(total), machines, str(total.amount.evidence), paper)
 
 
@@ -292,7 +301,9 @@ def _stops(found: Answer) -> str:
         return f"{_of(found, pool)}{tried}; nearest is {first.name}"
     at = f"{first.name} at {show(number(first.load), 'req/s')} ({number(first.growth):+.0%})".replace("%", " %")
     then = [each.name if each.growth is None else f"{each.name} at {number(each.growth):+.0%}" for each in others[:1]]
-    return f"{_of(found, pool)}{at}" + "".join(f", then {each}" for each in then)
+    carrying = f" on {number(pool.steady):g} steady replicas" if number(pool.steady) != number(pool.serving) else ""
+    whole = f" (all {number(pool.serving):g}: {show(number(pool.capacity), '')})" if carrying else ""
+    return f"{_of(found, pool)}{at}{carrying}{whole}" + "".join(f", then {each}" for each in then)
 
 
 def _losses(found: Answer) -> str:
@@ -388,17 +399,17 @@ def _scales(found: Answer) -> str:
     return "; ".join((*said, money) if len(said) == 1 else (money, *said))
 
 
-# Of the bill: what is less has its amount in the bill, not on the screen.
+# Of the bill: what is less has its own amount in the bill, on the screen that of all such lines.
 _SMALL_LINE = 0.01
 
 
 def _money(found: Answer) -> str:
-    """Lines of the bill, the largest first; those that would not show beside them by name alone."""
+    """Lines of the bill, the largest first; those that would not show beside them by name, in one sum."""
     usd = {each.name: number(each.usd) for each in found.money if number(each.usd)}
     named = sorted((name for name in usd if usd[name] >= _SMALL_LINE * sum(usd.values())), key=lambda name: -usd[name])
     lines = [f"{name} {show_usd(usd[name])}" for name in named]
     small = [name for name in usd if name not in named]
-    rest = f"; also {_listed(small, most=5)}" if small else ""
+    rest = f"; {_listed(small, most=2)} {show_usd(sum(usd[name] for name in small))}" if small else ""
     lacks = f"; not priced: {_listed(found.unpriced, most=5)}" if found.unpriced else ""
     return ", ".join(lines) + rest + lacks
 

@@ -111,7 +111,7 @@ class SizedSides(Protocol):
 
 def sized_page(found: SizedSides) -> list[RenderableType]:
     """Both sizes, each as that of any pool, under what they do together."""
-    rate_from = "as stated" if found.is_rate_stated else "the plan's busiest hour"
+    rate_from = "as stated" if found.is_rate_stated else "the plan's planning rate"
     sent = f"KV transfer takes {brief_number(1000.0 * found.transfer_p95_s)} ms (p95)."
     return [
         Text(f"{found.verdict} {sent}", style="bold"),
