@@ -30,7 +30,7 @@ from ullage.errors import InputError
 from ullage.service.steps.tables import StepTimes
 from ullage.service.steps.work import Floats
 
-# By which published configurations came nearest to what was measured, their families left out (bench/profiles.py).
+# With these, published configurations came nearest to what was measured (bench/profiles.py).
 KERNEL_FRACTION = 0.5
 MOST_KERNEL_RATIO = 1.35
 
