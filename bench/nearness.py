@@ -161,12 +161,17 @@ def of_kin(groups: dict[tuple[str, str, str, str, int], list[Row]], kind: str) -
 def _described(found: Sequence[tuple[Row, Floats]]) -> str:
     """Errors of rows with what was estimated of them, and where 80 % of measured / estimated lie."""
     measured, estimated = np.array([row.measured for row, _ in found]), np.array([logs for _, logs in found])
-    pairs = limit_pairs(client_sweeps([row.case for row, _ in found], measured, estimated))
+    return described([row.case for row, _ in found], measured, estimated)
+
+
+def described(cases: Sequence[Case], measured: Floats, estimated: Floats) -> str:
+    """The same of cases with their log latencies."""
+    pairs = limit_pairs(client_sweeps(cases, measured, estimated))
     errors = estimated - measured
-    bands = {
+    bands: dict[str, Floats] = {
         "TPOT": -errors[:, 1],
         "TTFT": -errors[:, 0],
-        "steps that decide": [each.right_log for each in pairs],
+        "steps that decide": np.array([each.right_log for each in pairs]),
     }
     ends = {name: np.exp(np.percentile(logs, (10, 90))) for name, logs in bands.items()}
     return f"TPOT {score(errors[:, 1])}, TTFT {score(errors[:, 0])}; 80 % of measured / estimated: " + ", ".join(

@@ -40,7 +40,9 @@ COPY (
 """
 STEPS = """kind,sequences,kv_tokens,tokens,duration_s
 decode,1,1,,0.1
-decode,64,100000,,0.1
+decode,1,4096,,0.1
+decode,64,64,,0.1
+decode,64,262144,,0.1
 prefill,,,1,0.1
 prefill,,,100000,0.1
 """

@@ -16,8 +16,7 @@ from ullage.facts.device import find_device
 from ullage.memory.kv import kv_dtype
 from ullage.memory.settings import RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
-from ullage.service.steps.grid import DecodeSample, PrefillSample, grid_step
-from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
+from ullage.service.steps.step_model import StepModel, replica_step, roofline_model
 from ullage.service.steps.tables import step_table
 from ullage.simulate.engine import PS_PER_S
 
@@ -70,44 +69,6 @@ def test_the_plan_gets_its_step_model_from_what_the_memory_stage_resolved() -> N
     runtime = resolve(RuntimeSettings(source=SOURCE, sharding=Sharding(tp=2)), small_model(), device)
     step = replica_step(small_model(), device, runtime)
     assert step.step_s(sequences=8, kv_tokens=8000) < model().step_s(sequences=8, kv_tokens=8000)
-
-
-def test_a_grid_gives_back_its_points_and_does_not_fall_outside_them() -> None:
-    decode = [
-        DecodeSample(sequences=n, kv_tokens=kv, duration_s=0.01 + n * 1e-5 + kv * 1e-8)
-        for n in (1, 8, 64)
-        for kv in (1000, 50_000, 200_000)
-    ]
-    prefill = [PrefillSample(tokens=p, duration_s=0.012 + p * 2e-5) for p in (128, 1024, 8192)]
-    grid = grid_step(decode, prefill)
-    for each in decode:
-        found = grid.decode_s(np.array([float(each.sequences)]), np.array([float(each.kv_tokens)]))
-        assert found[0] == pytest.approx(each.duration_s)
-    assert grid.decode_s(np.array([8.0]), np.array([400_000.0]))[0] == pytest.approx(0.01 + 8e-5 + 4e-3)
-    assert grid.decode_s(np.array([36.0]), np.array([1000.0]))[0] == pytest.approx(0.01 + 36e-5 + 1e-5)
-    assert grid.prefill_s(np.array([1024.0]))[0] == pytest.approx(0.012 + 1024 * 2e-5 - (0.01 + 1e-5 + 1e-5), rel=1e-3)
-
-
-@pytest.mark.parametrize("missing", ["decode", "prefill"])
-def test_a_grid_without_points_says_which(missing: str) -> None:
-    decode = [] if missing == "decode" else [DecodeSample(sequences=1, kv_tokens=1, duration_s=0.01)]
-    prefill = [] if missing == "prefill" else [PrefillSample(tokens=1, duration_s=0.01)]
-    with pytest.raises(InputError, match=missing):
-        grid_step(decode, prefill)
-
-
-def test_a_profile_faster_than_physics_is_held_at_the_floor() -> None:
-    decode = [DecodeSample(sequences=n, kv_tokens=kv, duration_s=1e-9) for n in (1, 8) for kv in (1, 10_000)]
-    impossible = grid_step(decode, [PrefillSample(tokens=p, duration_s=1e-9) for p in (1, 1024)])
-    measured = MeasuredRange(sequences=8, kv_tokens=10_000, prefill_tokens=1024)
-    step = profiled_model("grid", impossible, like=model(), measured=measured, source=SOURCE)
-    floor = float(step.floor.decode_s(np.array([8.0]), np.array([8000.0]))[0])
-    assert step.step_s(sequences=8, kv_tokens=8000) == pytest.approx(floor)
-    assert step.evidence is Evidence.PROFILED
-    assert step.figures["step.decode_1_s"].evidence is Evidence.PROFILED
-    assert step.measured is not None
-    assert step.measured.covers(sequences=8, kv_tokens=10_000)
-    assert not step.measured.covers(sequences=9, kv_tokens=10_000)
 
 
 def test_a_replica_of_several_devices_needs_a_link() -> None:

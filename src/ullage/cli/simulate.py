@@ -60,7 +60,7 @@ _Traces = Annotated[
 _StepProfile = Annotated[
     str | None,
     typer.Option(
-        "--step-profile", metavar="FILE", help="A CSV of measured steps, or aiconfigurator where it is installed."
+        "--step-profile", metavar="FILE", help="Measured steps: a CSV, a sweep of Dynamo, aiconfigurator or aisimulate."
     ),
 ]
 _Routing = Annotated[

@@ -149,18 +149,20 @@ def read_step_profile(
     as_of: datetime.date,
     field: str,
 ) -> StepProfile:
-    """The profile in a CSV relative to `folder`, or with the name `aiconfigurator` that package's of this replica."""
+    """The profile in a file relative to `folder`, or with a package's name what that package says of this replica."""
     from ullage.evidence import Source
-    from ullage.readers.profiles import aiconfigurator, read_profile_rows
+    from ullage.readers.profiles import read_profile_rows
+    from ullage.readers.profiles.kernel_tables import PACKAGES, KernelQuery
+    from ullage.readers.profiles.packages import package_rows
     from ullage.service.calibration.pool_step import StepProfile
     from ullage.service.steps.profile_table import read_profile
 
-    if name != aiconfigurator.NAME:
-        grid, measured = read_profile(read_profile_rows(folder / name, field=field))
-        source = Source(what="profile of measured steps", where=name, date=as_of)
-        return StepProfile(grid=grid, measured=measured, source=source)
-    asked = aiconfigurator.ProfileQuery(
-        model_names=[each for each in (*model.aliases, model.name) if "/" in each],
+    if name not in PACKAGES:
+        table = read_profile(read_profile_rows(folder / name, field=field))
+        what = "profile of measured steps" if table.origin is None else f"step profile by {table.origin}"
+        return StepProfile(table=table, source=Source(what=what, where=name, date=as_of))
+    asked = KernelQuery(
+        model_names=tuple(each for each in (*model.aliases, model.name) if "/" in each),
         device=device,
         engine=engine,
         tp=sharding.tp,
@@ -168,11 +170,8 @@ def read_step_profile(
         ep=sharding.ep,
         dp_attention=sharding.dp_attention,
     )
-    grid, measured = read_profile(aiconfigurator.profile_rows(asked))
-    version = aiconfigurator.installed_version()
+    rows, version = package_rows(name, asked, field=field)
     source = Source(
-        what=f"steps of AIConfigurator {version}, from kernels measured by NVIDIA",
-        where="aiconfigurator-core",
-        date=as_of,
+        what=f"kernels measured by NVIDIA, added up to steps by {name} {version}", where=PACKAGES[name], date=as_of
     )
-    return StepProfile(grid=grid, measured=measured, source=source)
+    return StepProfile(table=read_profile(rows), source=source)

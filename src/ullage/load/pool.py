@@ -219,8 +219,8 @@ class ReplicaChoice:
     `capacity_policy` is NAME[:CONSERVATIVENESS], and `output_limit_tokens` the max_tokens of requests.
     `kv_tokens` is the capacity that the engine reports; without it, what the memory budget leaves.
     `speculation` is METHOD:TOKENS[:PER_STEP][@DRAFT], `host_cache` BYTES:BANDWIDTH.
-    `step_profile` is a CSV of measured steps, or `aiconfigurator`. `neighbours_busy_fraction` is how much of the time
-    other engines on the same device run, all together.
+    `step_profile` is a file of measured steps, `aiconfigurator` or `aisimulate`. `neighbours_busy_fraction` is how much
+    of the time other engines on the same device run, all together.
     """
 
     model: str | Path | None = None

@@ -35,7 +35,7 @@ MODEL_KEYS = frozenset(
 )
 FOLDER_KEYS = frozenset({"facts"})
 # Words that stand for an installed package and not for a file.
-_PACKAGES = {"step_profile": "aiconfigurator", "path": "litellm"}
+_PACKAGES = {"step_profile": ("aiconfigurator", "aisimulate"), "path": ("litellm",)}
 _FIX = "Upload the file first (POST /v1/uploads), and give the name that it answers."
 
 
@@ -52,7 +52,7 @@ def check_value(key: str, value: Any, uploads: frozenset[str]) -> None:
     if key in FOLDER_KEYS:
         fix = "Leave it out; whoever runs the service may give it facts."
         raise InputError(field=key, value=value, problem="is a folder, and a request has none", fix=fix)
-    if key in FILE_KEYS and _PACKAGES.get(key.rpartition(".")[2]) != value:
+    if key in FILE_KEYS and value not in _PACKAGES.get(key.rpartition(".")[2], ()):
         check_upload(key, value, uploads)
     # Models to compare stand below the names of their pools.
     if key in MODEL_KEYS or key.startswith("options.models."):

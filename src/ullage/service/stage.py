@@ -25,6 +25,7 @@ from ullage.service.replica import Replica, capacity_of
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand, step_band
 from ullage.service.steps.coefficients import OTHER_LOAD, StepErrorBand
 from ullage.service.steps.factor_spread import FactorSpread
+from ullage.service.steps.profile_table import KERNELS
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
 from ullage.service.steps.step_model import MeasuredRange, StepModel
 from ullage.service.trial.bases import Bases, bases_of
@@ -166,7 +167,8 @@ def _own_band(step: StepModel) -> StepBand:
             own=Evidence.CALIBRATED,
         )
     # What is assumed on top of an estimate, such as what neighbours cost, makes it no better.
-    if step.evidence not in (Evidence.ESTIMATED, Evidence.ASSUMED):
+    # A table of kernels has a band of its own, from published measurements.
+    if step.evidence not in (Evidence.ESTIMATED, Evidence.ASSUMED) and step.band.new != KERNELS:
         return DEFAULT_BANDS[step.evidence]
     sheet = efficiencies().sheets.get(f"band-{step.band.new}")
     if sheet is None:

@@ -42,7 +42,7 @@ class EvidenceSection(Section):
     step_profile: Annotated[
         str | None,
         Key(
-            means="A CSV of measured steps of this pool's replica, or `aiconfigurator` where it is installed.",
+            means="Measured steps of this pool's replica: a CSV, a sweep of Dynamo, `aiconfigurator` or `aisimulate`.",
             default="step times are estimated",
             moves="step.decode_1_s",
         ),

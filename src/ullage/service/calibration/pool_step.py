@@ -20,22 +20,29 @@ from ullage.service.calibration.evidence import CalibrationEvidence, engine_limi
 from ullage.service.calibration.fitted import fit_tests
 from ullage.service.calibration.repeats import RepeatTerms
 from ullage.service.calibration.validated import ValidationEvidence
-from ullage.service.calibration.whose import SCALED, ReplicaUnderTest, differences, known_device, refuse
+from ullage.service.calibration.whose import (
+    SCALED,
+    ReplicaUnderTest,
+    differences,
+    known_device,
+    profile_differences,
+    refuse,
+)
 from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.steps.adapted import with_adapters
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
-from ullage.service.steps.grid import GridStep
+from ullage.service.steps.profile_table import ProfileTable
+from ullage.service.steps.profiled import profiled_model
 from ullage.service.steps.scaled import ScaledStep
 from ullage.service.steps.speculative import speculating
-from ullage.service.steps.step_model import MeasuredRange, StepModel, profiled_model, replica_step, roofline_model
+from ullage.service.steps.step_model import StepModel, replica_step, roofline_model
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepProfile:
-    """Measured steps of a pool's replica, and the range they were measured in."""
+    """Measured steps of a pool's replica, and where they are from."""
 
-    grid: GridStep
-    measured: MeasuredRange
+    table: ProfileTable
     source: Source
 
 
@@ -90,12 +97,24 @@ def pool_step(memory: MemoryBudget, evidence: StepEvidence = NO_EVIDENCE) -> Ste
     if evidence.calibrations:
         found = with_calibration(estimate, memory, _own(evidence.calibrations, memory), accepted=evidence.accepted)
         return _as_run(found, memory)
-    base = estimate
-    if evidence.profile is not None:
-        given = evidence.profile
-        base = profiled_model("grid", given.grid, like=estimate, measured=given.measured, source=given.source)
+    given = evidence.profile
+    base = estimate if given is None else _profiled(estimate, memory, given, evidence.accepted)
     base = _as_run(base, memory)
     return _fitted(base, memory, evidence) if evidence.load_tests else base
+
+
+def _profiled(estimate: StepModel, memory: MemoryBudget, given: StepProfile, accepted: Sequence[str]) -> StepModel:
+    """The profile in the estimate's place, if it is of this replica."""
+    replica = ReplicaUnderTest(
+        model=memory.model,
+        device=memory.device.name,
+        engine=memory.runtime.engine,
+        sharding=memory.runtime.sharding,
+    )
+    found = profile_differences(given.source.where, given.table.subject, replica)
+    refuse(found, accepted, field="evidence.step_profile")
+    step = profiled_model(given.table, like=estimate, source=given.source)
+    return replace(step, anomalies=(*found, *step.anomalies))
 
 
 def _as_run(step: StepModel, memory: MemoryBudget) -> StepModel:

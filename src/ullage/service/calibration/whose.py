@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ullage.errors import InputError
 from ullage.facts.catalogue import bare_name
@@ -37,6 +38,7 @@ class ReplicaUnderTest:
     sharding: Sharding
 
 
+_PROFILE = "step profile"
 SCALED = ("device", "parallelism")
 """What a test may differ in and still scale an estimate."""
 
@@ -47,27 +49,38 @@ def differences(test: LoadTest, replica: ReplicaUnderTest) -> tuple[EvidenceAnom
     return tuple(found.values())
 
 
-def _of_subject(file: str, subject: LoadTestSubject, replica: ReplicaUnderTest) -> Iterator[EvidenceAnomaly]:
-    sharding = replica.sharding
+def profile_differences(file: str, subject: LoadTestSubject, replica: ReplicaUnderTest) -> tuple[EvidenceAnomaly, ...]:
+    """What a step profile states otherwise than the replica; of load tests ep is stated too seldom to be asked for."""
+    found = list(_of_subject(file, subject, replica, what=_PROFILE))
+    if subject.ep is not None and subject.ep != replica.sharding.ep:
+        own = f"ep = {replica.sharding.ep}"
+        found.append(_differs(_PROFILE, "parallelism", file, f"ran with ep = {subject.ep}", own))
+    return tuple(found)
+
+
+def _of_subject(
+    file: str, subject: LoadTestSubject, replica: ReplicaUnderTest, *, what: str = "load test"
+) -> Iterator[EvidenceAnomaly]:
+    sharding, differs = replica.sharding, partial(_differs, what)
     if subject.model is not None and not is_same_model(subject.model, replica.model):
-        yield _anomaly("model", file, f"tested the model {subject.model}", replica.model.name)
+        yield differs("model", file, f"tested the model {subject.model}", replica.model.name)
     tested = known_device(subject.hardware)
     if tested is not None and tested != replica.device:
-        yield _anomaly("device", file, f"ran on {tested}", replica.device)
+        yield differs("device", file, f"ran on {tested}", replica.device)
     if subject.engine is not None and (engine := known_engine(subject.engine)) not in (None, replica.engine):
-        yield _anomaly("engine", file, f"tested {engine}", replica.engine)
+        yield differs("engine", file, f"tested {engine}", replica.engine)
     for name, stated, own in (("tp", subject.tp, sharding.tp), ("pp", subject.pp, sharding.pp)):
         if stated is not None and stated != own:
-            yield _anomaly("parallelism", file, f"ran with {name} = {stated}", f"{name} = {own}")
+            yield differs("parallelism", file, f"ran with {name} = {stated}", f"{name} = {own}")
     bits = precision_bits(subject.precision)
     if bits is not None and bits not in weight_bits(replica.model):
         has = " and ".join(f"{each}-bit" for each in sorted(weight_bits(replica.model)))
-        yield _anomaly("precision", file, f"tested {subject.precision} weights", f"{has} weights")
+        yield differs("precision", file, f"tested {subject.precision} weights", f"{has} weights")
 
 
-def _anomaly(name: str, file: str, said: str, own: str) -> EvidenceAnomaly:
+def _differs(what: str, name: str, file: str, said: str, own: str) -> EvidenceAnomaly:
     # The file stands last: a path may be longer than the room there is for the sentence.
-    sentence = f"A load test {said}, but the replica is {own}: it is evidence for another configuration ({file})."
+    sentence = f"A {what} {said}, but the replica is {own}: it is evidence for another configuration ({file})."
     return EvidenceAnomaly(name=name, sentence=sentence, refuses=True)
 
 

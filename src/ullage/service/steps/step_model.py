@@ -1,7 +1,7 @@
 """The step model: how long one engine iteration takes, on what evidence, and in which range.
 
     roofline   `estimated`    work over rates, with fitted efficiencies            roofline.py
-    grid       `profiled`     measured steps, interpolated                         grid.py
+    grid       `profiled`     measured steps, as ratios to the roofline             grid.py, profiled.py
     any of them, scaled to the user's load tests: `calibrated`                     calibration.py
 
 Whatever the kind, no step is faster than the floor of the device (floor.py), and all of them become the same integer
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Figure, Source
+from ullage.evidence import Assumption, Evidence, Figure
 from ullage.facts.device import Device
 from ullage.facts.efficiency import efficiencies
 from ullage.facts.model import Model
@@ -180,24 +180,6 @@ def roofline_model(
         request_overhead_s=found.values.request_overhead_s,
         band=found.band,
         facts=(*device_facts(device), *found.facts),
-    )
-
-
-def profiled_model(
-    kind: str, times: StepTimes, *, like: StepModel, measured: MeasuredRange, source: Source
-) -> StepModel:
-    """A measured table or line in place of the roofline `like`, whose floor, band and request overhead it keeps."""
-    name = f"{kind} of measured steps"
-    profile = Assumption(name=name, value=source.what, unit="text", evidence=Evidence.PROFILED, source=source)
-    return StepModel(
-        kind=kind,
-        times=times,
-        floor=like.floor,
-        evidence=Evidence.PROFILED,
-        request_overhead_s=like.request_overhead_s,
-        band=like.band,
-        facts=(profile,),
-        measured=measured,
     )
 
 
