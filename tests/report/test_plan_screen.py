@@ -140,7 +140,7 @@ def by_hand(plan: Plan, found: Answer) -> list[float]:
     return values
 
 
-NAMES = re.compile(r"\d{4}-\d\d-\d\d|\bp\d\d\b|for (2|15) min|[A-Za-z]+[\w.-]*\d[\w.-]*")
+NAMES = re.compile(r"\d{4}-\d\d-\d\d|\d{4}-[\d-]*…|\bp\d\d\b|for (2|15) min|[A-Za-z]+[\w.-]*\d[\w.-]*")
 """Dates, percentiles, the lengths of bursts, and names with digits in them."""
 
 

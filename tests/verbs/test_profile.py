@@ -108,7 +108,7 @@ def test_the_command_prints_the_same_bytes(tmp_path: Path) -> None:
     assert outputs[0] == outputs[1]
     plain = json.loads(outputs[0])
     assert plain["schema"] == "ullage.profile/2"
-    assert plain["rows"]["dropped"][0]["reason"].startswith("an arrival time that is neither ISO 8601")
+    assert plain["rows"]["dropped"][0]["reason"].startswith("an arrival time that is neither a date and time")
 
 
 @pytest.mark.slow

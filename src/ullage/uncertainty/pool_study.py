@@ -292,7 +292,10 @@ def _lines(pool: PoolPlan, model: ShortfallModel, target: float) -> dict[str, in
     failures are added nothing ever fails, and until planned work is nothing is ever taken out. The lines sum to the
     fleet of all causes; there are none where no fleet keeps the risk.
     """
-    found = {name: int(number(part)) for name, part in steady_parts(pool).items()}
+    found = {
+        name: int(number(part))
+        for name, part in steady_parts(pool, pool.steady_fleet.figures, pool.margins.figures).items()
+    }
     unfailing = replace(model, domains_of=lambda replicas: _unfailing(model.domains_of(replicas)), outages=())
     for name, known in ((OWN_SURFACE, unfailing), (FAILURES, replace(model, outages=())), (PLANNED_WORK, model)):
         fleet = known.least(target)

@@ -6,7 +6,7 @@ the bill for devices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ullage.cost.bill import Bill
 from ullage.cost.lines.line import BillLine
@@ -57,10 +57,10 @@ def replica_steps(
     plan: Plan, pool: PoolPlan, bill: Bill | None
 ) -> tuple[tuple[BridgeStep, ...], BridgeStep, Figure | None]:
     """Nominal replicas, what evidence and policy add, and every reserve, each with its part of the device cost."""
-    margins = plan.figures_of("margins", pool.spec.name)
+    steady, margins = (plan.figures_of(stage, pool.spec.name) for stage in ("steady_fleet", "margins"))
     money = _DeviceMoney(plan, pool, bill)
     each = pool.demand.planning_rps / pool.steady_fleet.nominal_replicas
-    parts = steady_parts(pool, prefix=money.prefix)
+    parts = steady_parts(pool, steady, margins, prefix=money.prefix)
     remarks = {
         NOMINAL: f"{each:.3g} req/s each",
         DEMAND: f"for {100 * number(plan.spec.policy.shortfall):g} % shortfall risk",
@@ -84,9 +84,13 @@ def replica_steps(
     return tuple(steps), money.rounding(), money.total()
 
 
-def steady_parts(pool: PoolPlan, *, prefix: str = "") -> dict[str, Figure]:
-    """The steady replicas by cause, each added to those before it: the one place that reads how they are made up."""
-    steady, margins = pool.steady_fleet.figures, pool.margins.figures
+def steady_parts(
+    pool: PoolPlan, steady: Mapping[str, Figure], margins: Mapping[str, Figure], *, prefix: str = ""
+) -> dict[str, Figure]:
+    """The steady replicas by cause, each added to those before it: the one place that reads how they are made up.
+
+    `steady` and `margins` are the figures of these stages, named as a plan of several pools names them.
+    """
     found = {
         NOMINAL: margins["margin.nominal_replicas"],
         DEMAND: margins["margin.demand_replicas"],

@@ -563,7 +563,17 @@ def _clean(foreign: str, most: int = 24) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: max(0, most - 1)]}…"
+    """No more than there is room for. A number that does not fit is left out: its first digits are another number.
+
+    >>> _cut("1 to 26 replicas", 7), _cut("of 2026-08-22", 9), _cut("p95 in all", 4)
+    ('1 to…', 'of…', 'p95…')
+    """
+    if len(text) <= most:
+        return text
+    kept = text[: max(0, most - 1)]
+    if text[len(kept)].isdigit() or re.match(r"[.,:-]\d", text[len(kept) :]):
+        kept = re.sub(r"[\d.,:-]*\Z", "", kept)
+    return f"{kept.rstrip()}…"
 
 
 def _of(found: Answer, pool: PoolAnswer) -> str:

@@ -54,6 +54,8 @@ _IN_WORDS = {
 _DAY_S = 86_400.0
 # A gap of more than this share of the windows is worth a word.
 _MISSING_FRACTION = 0.01
+# Thirty years of points ten seconds apart.
+_MOST_WINDOWS = 1e8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,7 @@ def open_points(
     rows = _counted_rows(connection, files)
     repeated = _repeated(connection, rows)
     width_s = _width_s(connection, files)
+    _refuse_too_many_windows(connection, files, width_s)
     if measure:
         connection.execute(f"UPDATE ullage_points SET measure = '{measure}' WHERE role = 'requests'")
     guessed = _settle_measure(connection)
@@ -246,6 +249,20 @@ def _width_s(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> float:
         )
     connection.execute(f"ALTER TABLE ullage_points ADD COLUMN width DOUBLE DEFAULT {round(width_s)!r}")
     return float(round(width_s))
+
+
+def _refuse_too_many_windows(connection: DuckDBPyConnection, files: Sequence[Glimpse], width_s: float) -> None:
+    """A stray time may lie decades before the others, all of which would be windows in which nothing was recorded."""
+    (span_s,) = _one(connection, "SELECT max(at_s) - min(at_s) FROM ullage_points")
+    if span_s <= _MOST_WINDOWS * width_s:
+        return
+    raise InputError(
+        field=f"{files[0].name}: time",
+        value=span_s,
+        problem=f"seconds lie between the first point and the last, more than {_MOST_WINDOWS:.0e} windows of "
+        f"{width_s:g} s",
+        fix="Leave out points of another time, or export wider windows.",
+    )
 
 
 def _settle_measure(connection: DuckDBPyConnection) -> str:
