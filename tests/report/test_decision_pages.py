@@ -12,8 +12,12 @@ from support.made_up import MadeUp
 from support.page_text import check_answer, check_page
 from support.planned import stated
 from ullage.errors import NotGiven, Rejection
+from ullage.planning.checks.result import Checks
+from ullage.planning.drills.result import Drills
 from ullage.planning.options.options import Options
 from ullage.planning.portfolio.portfolio import Portfolio
+from ullage.report.decisions.check_page import check_page as page_of_checks
+from ullage.report.decisions.drill_page import drill_page
 from ullage.report.decisions.ledger_page import damage_table, entry_page
 from ullage.report.decisions.options_page import options_page
 from ullage.report.decisions.reconcile_page import query_table
@@ -45,7 +49,7 @@ def test_a_reconciliation() -> None:
         - past 3
 
         # Scorecard
-        | planned | observed | change |
+         | planned | observed | change |
         what 19 | 17.2 unit 20 | 18.2 unit 20 (21.2 unit 20 to 22.2 unit 20) | +5.88 % | note 23
         what 26 | 24.2 unit 27 | 25.2 unit 27 (28.3 unit 27 to 29.3 unit 27) | +4.17 % | note 30
 
@@ -61,7 +65,7 @@ def test_a_reconciliation() -> None:
         [dim]Left out: left out 40.[/dim]
         [dim]Left out: left out 41.[/dim]
         # Assumptions
-        | planned | observed | interval | verdict |
+         | planned | observed | interval | verdict |
         name 45 | 46.5 unit 44 | 47.5 unit 44 | 42.4 unit 44 to 43.4 unit 44 | [green]holds[/green] | why 48
         name 52 | 53.5 unit 51 | 54.5 unit 51 | 49.5 unit 51 to 50.5 unit 51 | [green]holds[/green] | why 55
 
@@ -119,14 +123,14 @@ def test_a_reconciliation_that_knows_little() -> None:
         [bold]service 2: plan plan 3 of planned on 4 against start 5 to end 6: within tolerances[/bold]
 
         # Scorecard
-        | planned | observed | change |
+         | planned | observed | change |
         what 7 | - | not observed |  | note 9
         what 10 | - | not observed |  | note 12
 
         [dim]Left out: left out 13.[/dim]
         [dim]Left out: left out 14.[/dim]
         # Assumptions
-        | planned | observed | interval | verdict |
+         | planned | observed | interval | verdict |
         name 15 | 16.2 unit 17 | - |  | [dim]unknown[/dim] | why 18
         name 19 | 20.2 unit 21 | - |  | [dim]unknown[/dim] | why 22
 
@@ -270,19 +274,19 @@ def test_scaling_rules_side_by_side() -> None:
           84 | 85-86
 
         [bold]rule 8 on traffic 9[/bold]
-        need      ▂▂ 8
-        requested ▄ 8
-        ready     ▄ 8
-        waiting    █ 5
+          need      ▂▂ 8
+          requested ▄ 8
+          ready     ▄ 8
+          waiting    █ 5
 
         [bold]SLO violations by cause[/bold]
-        ullage: causes 89 98.90%, causes 87 96.70%
-        ullage: causes 94 98.96%, causes 92 96.88%
+          ullage: causes 89 98.90%, causes 87 96.70%
+          ullage: causes 94 98.96%, causes 92 96.88%
 
         [bold]Bursts that no reactive rule absorbs[/bold]
-        traffic 97 00:01: 2 min, need 101.00 times what was ready, 101 requests outside their SLO
-        traffic 102 00:01: 2 min, need 106.05 times what was ready, 106 requests outside their SLO
-        107 more warm replicas would absorb them.
+          traffic 97 00:01: 2 min, need 101.00 times what was ready, 101 requests outside their SLO
+          traffic 102 00:01: 2 min, need 106.05 times what was ready, 106 requests outside their SLO
+          107 more warm replicas would absorb them.
 
         # When it is worse than planned
         case | worst SLO | met | replica-h | lag | max queue
@@ -311,19 +315,19 @@ def test_scaling_rules_side_by_side() -> None:
           2e+02 | 196 | 197-198
 
         [bold]rule 8 on traffic 9[/bold]
-        need      ▂▂ 8
-        requested ▄ 8
-        ready     ▄ 8
-        waiting    █ 5
+          need      ▂▂ 8
+          requested ▄ 8
+          ready     ▄ 8
+          waiting    █ 5
 
         [bold]SLO violations by cause[/bold]
-        ullage: causes 201 99.51%, causes 199 98.52%
-        ullage: causes 206 99.52%, causes 204 98.56%
+          ullage: causes 201 99.51%, causes 199 98.52%
+          ullage: causes 206 99.52%, causes 204 98.56%
 
         [bold]Bursts that no reactive rule absorbs[/bold]
-        traffic 209 00:03: 4 min, need 214.12 times what was ready, 213 requests outside their SLO
-        traffic 214 00:03: 4 min, need 219.17 times what was ready, 218 requests outside their SLO
-        219 more warm replicas would absorb them.
+          traffic 209 00:03: 4 min, need 214.12 times what was ready, 213 requests outside their SLO
+          traffic 214 00:03: 4 min, need 219.17 times what was ready, 218 requests outside their SLO
+          219 more warm replicas would absorb them.
 
         # When it is worse than planned
         case | worst SLO | met | replica-h | lag | max queue
@@ -358,18 +362,18 @@ def test_scaling_rules_side_by_side() -> None:
         ullage | 5959.00 ± -50.50 % of slo name 60 | [green]yes[/green] | 4 | 1.04 min | 6% | 6.4% | 66 | 66 | 67-68
 
         [bold]rule 8 on traffic 9[/bold]
-        need      ▂▂ 8
-        requested ▄ 8
-        ready     ▄ 8
-        waiting    █ 5
+          need      ▂▂ 8
+          requested ▄ 8
+          ready     ▄ 8
+          waiting    █ 5
 
         [bold]SLO violations by cause[/bold]
-        ullage: none
-        ullage: none
+          ullage: none
+          ullage: none
 
         [bold]Bursts that no reactive rule absorbs[/bold]
-        none in the hours searched
-        3 more warm replicas would absorb them.
+          none in the hours searched
+          3 more warm replicas would absorb them.
 
         # When it is worse than planned
         case | worst SLO | met | replica-h | lag | max queue
@@ -500,7 +504,7 @@ def test_options() -> None:
         notes 8
 
         # Ranking, devices alone
-        | candidate | per 1,000 successes | 95 % | replicas | devices | runs | is
+         | candidate | per 1,000 successes | 95 % | replicas | devices | runs | is
         1 | name 3 | 5,050 USD | 9,090 to 10,100 | 11 + 12 | 6 | 13 | current plan, clearly ahead of the next
         2 | name 14 | 16,160 USD | 17,170 to 18,180 | 19 + 20 | 21 | 22 | current plan, clearly ahead of the next
 
@@ -539,7 +543,7 @@ def test_options() -> None:
         notes 97
 
         # Ranking, devices alone
-        | candidate | per 1,000 successes | 95 % | replicas | devices | runs | is
+         | candidate | per 1,000 successes | 95 % | replicas | devices | runs | is
         1 | name 92 | 94,940 USD | 98,980 to 99,990 | 100 + 101 | 95 | 102 | current plan, clearly ahead of the next
         2 | name 103 | 106,050 USD | 107,060 to 108,070 | 108 + 109 | 110 | 111 | current plan, clearly ahead of the
           next
@@ -593,8 +597,8 @@ def test_options() -> None:
         notes 7
 
         Mix refused: reason 2.
-        change 3: effect 4
-        change 5: effect 6
+          change 3: effect 4
+          change 5: effect 6
         """,
     )
     not_asked = MadeUp(pools=(), mix=NotGiven(stage="mix", instead="No mix was tried.", fix="Give quotas."))
@@ -824,3 +828,63 @@ def test_a_ledger_answers_with_its_counts(action: str) -> None:
     answer = MadeUp(content=None, removed_by="")(LedgerAnswer, action=action)
     assert [each.value for each in answer.headlines()] == [2, 2]
     assert answer.page()
+
+
+def test_drills() -> None:
+    made = MadeUp()
+    check_page(
+        drill_page(_two_pools(), made(Drills)),
+        """
+        # Drills on the plan for chat service: 0 of 2 fail
+        pool | drill | figure | before | during | wanted | verdict
+        pool 2 | title 3 | figure 4 | 5 s | 6 s | wanted 7 | [green]passes[/green]
+        pool 8 | title 9 | figure 10 | 11 s | 12 s | wanted 13 | [green]passes[/green]
+
+        pool 2: title 3: played 14
+          Would pass: change 15.
+        pool 8: title 9: played 16
+          Would pass: change 17.
+
+        [dim]Note: notes 18[/dim]
+        [dim]Note: notes 19[/dim]
+        """,
+    )
+    bare = MadeUp(is_bare=True, change="", pool="")
+    check_page(
+        drill_page(PLAN, bare(Drills)),
+        """
+        # Drills on the plan for chat service: 0 of 0 fail
+        drill | figure | before | during | wanted | verdict
+        title 2 | figure 3 | - | - | wanted 4 | [dim]not played[/dim]
+        title 5 | figure 6 | - | - | wanted 7 | [dim]not played[/dim]
+
+        title 2: played 8
+        title 5: played 9
+
+        [dim]Note: notes 10[/dim]
+        [dim]Note: notes 11[/dim]
+        """,
+    )
+
+
+def test_checks() -> None:
+    check_page(
+        page_of_checks(_two_pools(), MadeUp(anomalies=())(Checks)),
+        """
+        [bold]Check of chat service: no mistakes, no warnings[/bold]
+
+        [yellow]evidence[/yellow] one: It was measured long ago.
+        [yellow]evidence[/yellow] two: It was measured long ago.
+
+        # What was compared
+        check | pool | found
+        name 2 | pool 3 | compared 4
+        name 5 | pool 6 | compared 7
+        """,
+    )
+
+
+def _two_pools() -> Any:
+    step = SimpleNamespace(anomalies=(SimpleNamespace(is_decisive=True, sentence="It was measured long ago."),))
+    pools = tuple(SimpleNamespace(spec=SimpleNamespace(name=each), step_model=step) for each in ("one", "two"))
+    return SimpleNamespace(spec=PLAN.spec, pools=pools, stages=(), assumptions=(), figures=())

@@ -69,7 +69,7 @@ def test_admission_limits() -> None:
         tenant 25 | 26.3 req/s | 27.3 req/s | 28.3 req/s | 29.3 tokens/s
 
         # Shed in this order
-        | what | when | status
+         | what | when | status
         30 | what 31 | when 32 | answer 33
         34 | what 35 | when 36 | answer 37
         Backpressure: slow senders down while metric 38 of a replica is at 39 or above, reject at 40 (status 41),

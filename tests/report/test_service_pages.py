@@ -9,15 +9,21 @@ import numpy as np
 
 from support.made_up import MadeUp
 from support.page_text import check_answer, check_page
+from support.served_replicas import class_with_slos
+from ullage.errors import Rejection
 from ullage.evidence import Evidence
 from ullage.report.service.loadtest_page import load_in_words, loadtests_page
 from ullage.report.workload.forecast_page import forecast_page
 from ullage.service.calibration.calibration import ParameterRange, Residual
+from ullage.service.curve.curve import ServiceCurve, StablePoint, UnstablePoint
+from ullage.service.curve.point import OperatingPoint
 from ullage.service.loadtests.goodput import Goodput
 from ullage.service.loadtests.loadtest import LoadTest, Loop, OfferedLoad
 from ullage.simulate.outcome import Counts
+from ullage.simulate.statistics import Interval
 from ullage.verbs.answers.split_answer import SplitSimulated
 from ullage.verbs.calibrate_fit import Fitted
+from ullage.verbs.curve import CurveAnswer
 from ullage.verbs.gate import GateAnswer
 from ullage.verbs.measure import MeasureAnswer
 from ullage.verbs.profile import Profiled
@@ -40,9 +46,9 @@ def test_load_tests() -> None:
         [dim]note closed_loop_saturation: [/dim]sentence 7
 
         [bold]name 8[/bold]: open loop, 10.1 req/s offered, evenly spaced, at most 9 at once
-        model 18; precision 19; 11 x hardware 12; tp 13, pp 14, ep 15; engine 16 engine version 17; dataset 20; notes
+          model 18; precision 19; 11 x hardware 12; tp 13, pp 14, ep 15; engine 16 engine version 17; dataset 20; notes
           21; notes 22
-        |
+         |
         requests | 23 ok, 24 failed, 25 unfinished in 26.3 s; 2 kept in the file
         rate | 27.3 req/s achieved, 28.3 req/s sent
         tokens | prompt 30.3, output 32.3 on average, 114 % of prompts cached, counted by the server, nominal 35.4 /
@@ -59,9 +65,9 @@ def test_load_tests() -> None:
         [dim]note closed_loop_saturation: [/dim]sentence 70
 
         [bold]name 71[/bold]: open loop, 73.73 req/s offered, evenly spaced, at most 72 at once
-        model 81; precision 82; 74 x hardware 75; tp 76, pp 77, ep 78; engine 79 engine version 80; dataset 83; notes
+          model 81; precision 82; 74 x hardware 75; tp 76, pp 77, ep 78; engine 79 engine version 80; dataset 83; notes
           84; notes 85
-        |
+         |
         requests | 86 ok, 87 failed, 88 unfinished in 1.5 min; 2 kept in the file
         rate | 90.9 req/s achieved, 91.9 req/s sent
         tokens | prompt 93.9, output 96 on average, 104 % of prompts cached, counted by the server, nominal 99 / 98
@@ -84,8 +90,8 @@ def test_load_tests() -> None:
         [bold red]serious rows_left_out: [/bold red]sentence 5
 
         [bold]name 6[/bold]: all requests at once
-        notes 7; notes 8
-        |
+          notes 7; notes 8
+         |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
         tokens | prompt -, output - on average
@@ -98,8 +104,8 @@ def test_load_tests() -> None:
         [bold red]serious rows_left_out: [/bold red]sentence 21
 
         [bold]name 22[/bold]: all requests at once
-        notes 23; notes 24
-        |
+          notes 23; notes 24
+         |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
         tokens | prompt -, output - on average
@@ -114,8 +120,8 @@ def test_load_tests() -> None:
         [bold red]serious rows_left_out: [/bold red]sentence 5
 
         [bold]name 6[/bold]: all requests at once
-        notes 7; notes 8
-        |
+          notes 7; notes 8
+         |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
         tokens | prompt -, output - on average
@@ -128,8 +134,8 @@ def test_load_tests() -> None:
         [bold red]serious rows_left_out: [/bold red]sentence 21
 
         [bold]name 22[/bold]: all requests at once
-        notes 23; notes 24
-        |
+          notes 23; notes 24
+         |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
         tokens | prompt -, output - on average
@@ -276,15 +282,15 @@ def test_a_validation() -> None:
         statistic | predicted | low | high | measured | ratio |
         name 22 | 20.2 unit 21 | 2.02 unit 21 | 4.04 unit 21 | 3.03 unit 21 | 0.15 | [green]inside[/green]
         name 25 | 23.2 unit 24 | 5.05 unit 24 | 7.07 unit 24 | 6.06 unit 24 | 0.26 | [green]inside[/green]
-        sentence 26
-        sentence 27
+          sentence 26
+          sentence 27
 
         # name 29, 28 requests: validated
         statistic | predicted | low | high | measured | ratio |
         name 32 | 30.3 unit 31 | 8.08 unit 31 | 10.1 unit 31 | 9.09 unit 31 | 0.30 | [green]inside[/green]
         name 35 | 33.3 unit 34 | 11.1 unit 34 | 13.1 unit 34 | 12.1 unit 34 | 0.36 | [green]inside[/green]
-        sentence 36
-        sentence 37
+          sentence 36
+          sentence 37
         """,
     )
     check_answer(
@@ -299,15 +305,15 @@ def test_a_validation() -> None:
         statistic | predicted | low | high | measured | ratio |
         name 8 | 6.06 unit 7 | 1 unit 7 | 90 unit 7 | 3 unit 7 | 0.50 | [green]inside[/green]
         name 11 | 9.09 unit 10 | 1 unit 10 | 90 unit 10 | 3 unit 10 | 0.33 | [green]inside[/green]
-        sentence 12
-        sentence 13
+          sentence 12
+          sentence 13
 
         # name 14: cannot tell
         statistic | predicted | low | high | measured | ratio |
         name 17 | 15.2 unit 16 | 1 unit 16 | 90 unit 16 | 3 unit 16 | 0.20 | [green]inside[/green]
         name 20 | 18.2 unit 19 | 1 unit 19 | 90 unit 19 | 3 unit 19 | 0.17 | [green]inside[/green]
-        sentence 21
-        sentence 22
+          sentence 21
+          sentence 22
         """,
     )
 
@@ -343,7 +349,7 @@ def test_a_simulation() -> None:
         name 27 | 28 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 39.4 req/s | 0 %
 
         # While requests arrived
-        | value
+         | value
         goodput | 4.04 req/s
         output tokens | 44.4 tokens/s
         running, all replicas | 45.5
@@ -438,7 +444,7 @@ def test_sizes() -> None:
         Note: So low a load was tried at 20.2 req/s, which one replica carries too.
 
         #
-        | value
+         | value
         devices | 28
         violated with one fewer | stability
         load per replica | 12.1 req/s
@@ -474,7 +480,7 @@ def test_sizes() -> None:
         Note: So low a load was tried at 22.2 req/s, which one replica carries too.
 
         #
-        | value
+         | value
         devices | 52
         violated with one fewer | one replica is enough
         load per replica | 14.1 req/s
@@ -502,7 +508,7 @@ def test_sizes() -> None:
         Note: So low a load was tried at 40.4 req/s, which one replica carries too.
 
         #
-        | value
+         | value
         devices | 186
         violated with one fewer | one replica is enough
         load per replica | 32.3 req/s
@@ -534,7 +540,7 @@ def test_prefill_and_decode_apart() -> None:
         A prompt token's KV is 0.0444 kB, sent at 0.0000000455 GB/s between two replicas.
 
         # Arrangements of 12 devices
-        | ttft p50 | ttft p95 | tpot p50 | tpot p95 | e2e p95 | good | prefill busy | decode busy | is
+         | ttft p50 | ttft p95 | tpot p50 | tpot p95 | e2e p95 | good | prefill busy | decode busy | is
         name 16 | 13,130 ms | 14,140 ms | 15,150 ms | 5,050 ms | 17.2 s | 0.4% | 2% | 2% | requested
         name 23 | 20,200 ms | 21,210 ms | 22,220 ms | 7,070 ms | 24.2 s | 0.6% | 2% | 3% |
         name 10 | 27,270 ms | 28,280 ms | 29,290 ms | 9,090 ms | 30.3 s | 0.8% | 3% | 3% | the best split
@@ -586,7 +592,7 @@ def test_a_calibration() -> None:
           TTFTs of a prompt alone within 40.40 to 41.41.
 
         The most informative next test:
-        command 42
+          command 42
         """,
     )
 
@@ -600,13 +606,13 @@ def test_a_profile_of_little() -> None:
         [dim]format format 7; no clock[/dim]
 
         [bold]Anomalies[/bold]
-        |
+         |
         [bold red]![/bold red] | sentence 10
-        |
+         |
         [bold red]![/bold red] | sentence 11
-        |
+         |
         [dim]?[/dim] | Not known from this trace: needs 12.
-        |
+         |
         [dim]?[/dim] | Not known from this trace: needs 13.
         """,
     )
@@ -622,22 +628,18 @@ def test_a_forecast() -> None:
         [bold]Forecast of source 2[not bold]: 4 d ahead in steps of 1 d, from 2 days of history[/not bold][/bold]
 
         [bold]name 4, unit 5[/bold]
-        [dim]       44 ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan] [cyan][/cyan] [cyan][/cyan]░[/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan] [cyan][/cyan] [bold cyan not dim][/cyan]━[/bold cyan
-          not dim][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan] [cyan][/cyan]░[cyan][/cyan]░[/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan] [cyan][/cyan]░[cyan][/cyan] [/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan] [bold cyan not dim][/cyan]━[cyan][/bold cyan not dim]
-          [/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan]░[cyan][/cyan]░[cyan][/cyan] [/cyan][/dim]
-        [dim]       22 ┤[not dim]  [/not dim]│[cyan] [cyan][/cyan]░[cyan][/cyan] [cyan][/cyan] [/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan] [bold cyan not dim][/cyan]━[cyan][/bold cyan not dim] [cyan][/cyan]
-          [/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan]░[cyan][/cyan]░[cyan][/cyan] [cyan][/cyan] [/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[cyan]░[cyan][/cyan] [cyan][/cyan] [cyan][/cyan] [/cyan][/dim]
-        [dim]          ┤[not dim]  [/not dim]│[bold cyan not dim]━[yellow not dim][/bold cyan not dim]╌[yellow not
-          dim][/yellow not dim]╌[yellow not dim][/yellow not dim]╌[/yellow not dim][/dim]
-        [dim]          ┤[not dim]••[/not dim]│[cyan]░[cyan][/cyan] [cyan][/cyan] [cyan][/cyan] [/cyan][/dim]
+               44 ┤  │   ░
+                  ┤  │   ━
+                  ┤  │  ░░
+                  ┤  │  ░
+                  ┤  │  ━
+                  ┤  │ ░░
+               22 ┤  │ ░
+                  ┤  │ ━
+                  ┤  │░░
+                  ┤  │░
+                  ┤  │━╌╌╌
+                  ┤••│░
         [dim]        0 └──┴────[/dim]
         [dim]           2 d before now, and 4 d on[/dim]
         [dim]           ╌ 6.06: busiest step of the horizon, at 0.9[/dim]
@@ -668,5 +670,191 @@ def test_a_forecast() -> None:
 
         [dim]Error is the sum of absolute errors over demand; pinball and CRPS are over the mean. Seed 39.
           docs/explanation/demand.md explains how a forecast is made.[/dim]
+        """,
+    )
+
+
+def test_a_curve() -> None:
+    made = MadeUp()
+
+    def at(rate_rps: float, value: float) -> StablePoint:
+        found = made(Interval, value=value, low=value - 0.05, high=value + 0.1)
+        return made(StablePoint, offered_rps=rate_rps, latencies={"chat": {"ttft_p95": found}})
+
+    stable, unstable = (at(1.0, 0.25), at(2.0, 0.75)), made(UnstablePoint, offered_rps=3.0)
+    trial = SimpleNamespace(classes=(class_with_slos("chat", ttft_p95=1.0),))
+    bases = SimpleNamespace(trial=lambda _: trial)
+    curve = made(ServiceCurve, points=(*stable, unstable), bases=bases)
+    check_answer(
+        made(CurveAnswer, curve=curve, point=made(OperatingPoint, at_point=stable[1]), measured=(), agreement=None),
+        """
+        [bold]replica 2[/bold]: how much of its tightest limit each load uses
+
+        [dim]     10 x ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]    limit ┤╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌[/dim]
+                  ┤                                                ░░░░░━━━
+                  ┤                                   ░░░░░░░━━━━━━━━━━━░░
+                  ┤                            ░░░━━━━━━━━━━━░░░
+                  ┤                            ●━━░░░░░
+        [dim]          ┤                                                                                    [/dim]
+        [dim]    0.1 x ┤                                                                                    [/dim]
+        [dim]          └────────────────────────────────────────────────────────────────────────────────────[/dim]
+        [bold]                                                                                               [/bold]
+        [dim]           0                                                                  3 req/s a replica[/dim]
+        [dim]● load tried   ░ 95 % interval   ▓ not sustained   P operating point   H highest that passes[/dim]
+
+        # Loads on one replica
+        offered | goodput | of limit | running | KV | preempted | verdict
+        1 req/s | 10.1 req/s | 0.25 x | 11.1 | 1,212 % | 1,313 % | [yellow]violates violated 14, violated 15[/yellow]
+        2 req/s | 18.2 req/s | 0.75 x | 19.2 | 2,020 % | 2,121 % | [yellow]violates violated 22, violated 23[/yellow]
+        3 req/s |  |  |  |  |  | [red]not sustained: reason 24[/red]
+
+        [bold]Operating point: [bold]5.05 req/s a replica[not bold][/bold], goodput 0.727 req/s a device; above 6.06
+          req/s it violates binding 26.[/not bold][/bold]
+
+        # From the highest load to the operating point
+         | share | leaves | why
+        highest that passes |  | 6.06 req/s | another seed would find 27.3 req/s to 28.3 req/s (95 %)
+        name 29 | 3 % | inside | reason 31
+        name 32 | 3.3 % | inside | reason 34
+
+        # At 2 req/s a replica
+        class | latency | p50 | p95 | p99
+        chat | ttft |  | 750 ms ± 75 ms |
+        chat | tpot |  |  |
+        chat | itl |  |  |
+        chat | e2e |  |  |
+
+        - anomalies 35
+        - anomalies 36
+        - next test 37
+
+        # What-ifs, one at a time; the highest load that passes is 38.4 req/s
+         | change | highest |  | violated next
+        kind 41 | change 42 | 39.4 req/s | no change | binding 43
+        kind 47 | change 48 | 44.4 req/s | no change | binding 49
+        """,
+    )
+    refused = made(Rejection)
+    check_answer(
+        MadeUp(is_bare=True)(CurveAnswer, curve=curve, point=refused, tried=(), measured=()),
+        """
+        operating point: refused: reason 50
+        [bold]replica 2[/bold]: how much of its tightest limit each load uses
+
+        [dim]     10 x ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]          ┤                                                                                    [/dim]
+        [dim]    limit ┤╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌[/dim]
+                  ┤                                                ░░░░░━━━
+                  ┤                                   ░░░░░░░━━━━━━━━━━━░░
+                  ┤                            ░░░━━━━━━━━━━━░░░
+                  ┤                            ●━━░░░░░
+        [dim]          ┤                                                                                    [/dim]
+        [dim]    0.1 x ┤                                                                                    [/dim]
+        [dim]          └────────────────────────────────────────────────────────────────────────────────────[/dim]
+        [bold]                                                                                               [/bold]
+        [dim]           0                                                                  3 req/s a replica[/dim]
+        [dim]● load tried   ░ 95 % interval   ▓ not sustained   [/dim]
+
+        # Loads on one replica
+        offered | goodput | of limit | running | KV | preempted | verdict
+        1 req/s | 10.1 req/s | 0.25 x | 11.1 | 1,212 % | 1,313 % | [yellow]violates violated 14, violated 15[/yellow]
+        2 req/s | 18.2 req/s | 0.75 x | 19.2 | 2,020 % | 2,121 % | [yellow]violates violated 22, violated 23[/yellow]
+        3 req/s |  |  |  |  |  | [red]not sustained: reason 24[/red]
+
+        [bold]REFUSED at stage 56: reason 50[/bold]
+        figure = 51 s measured:
+        What would make it fit:
+          change 52: effect 53
+          change 54: effect 55
+        """,
+    )
+
+
+def test_a_profile() -> None:
+    fractions = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
+    made = MadeUp(fractions=fractions, values=tuple(100.0 * each for each in fractions))
+    check_answer(
+        made(Profiled),
+        """
+        requests: 2; span: 3.03 s; anomalies: 2
+        [bold]Profile of 2 files[not bold]: 6 requests[not bold][/not bold] in 3.03 s[/not bold][/bold]
+        [dim]format format 11; first time 7 to last time 8; written in zone 9; 1.0% of the time covered[/dim]
+
+        # Arrivals, req/s
+        window | mean | p50 | p90 | p99 | max | dispersion
+        12.1 s | 13.1 | 50 | 90 | 99 | 100 | 14.1 (artefact of the time stamps)
+        15.2 s | 16.2 | 50 | 90 | 99 | 100 | 17.2 (artefact of the time stamps)
+        ██  requests per 20.2 s
+        Gaps between requests deviate by 21.2 times their mean (Poisson: 1).
+        22 bursts in windows of 23.2 s, 2.4% of the time: median 50 times their level for 50 s; the highest 25.2 req/s
+          over 26.3, in 27.3 s from start to peak.
+
+        [bold]Season by hour of the week (UTC), darkest 29 times the mean[/bold]
+         Mon ████
+         Tue
+        [dim]     0     3     6     9     12    15    18    21    [/dim]
+        It explains 3% of the variance from hour to hour.
+        Growth +3.5% a week over 36 days (middle half +3.3% to +3.4%).
+
+        # Lengths, tokens
+         | mean | p50 | p90 | p95 | p99 | p99.9 | max | in the longest 1 %
+        prompt | 39 | 50 | 90 | 95 | 99 | 100 | 100 | 3.7% of tokens
+        output | 40 | 50 | 90 | 95 | 99 | 100 | 100 | 3.8% of tokens
+        cached | 41 | 50 | 90 | 95 | 99 | 100 | 100 |
+        reasoning | 42 | 50 | 90 | 95 | 99 | 100 | 100 |
+        4.3% of prompt tokens were cached.
+        Prompt and output are correlated by +44.44 (of their logarithms); sample them as pairs.
+
+        Outcomes: 33.33% failed (31.94% before any output), 34.03% cancelled, of 144, 45 without a status.
+
+        # In flight, at each second
+         | mean | p50 | p90 | p95 | p99 | p99.9 | max
+        requests | 50.5 | 50 | 90 | 95 | 99 | 100 | 100
+        active tokens | 51.5 | 50 | 90 | 95 | 99 | 100 | 100
+        ██  highest active tokens over time
+
+        # Sessions: 54
+         | mean | p50 | p90 | p95 | p99 | p99.9 | max
+        turns | 56.6 | 50 | 90 | 95 | 99 | 99.9 | 100
+        length | 58.6 | 50 | 90 | 95 | 99 | 99.9 | 100
+        think time | 60.6 | 50 | 90 | 95 | 99 | 99.9 | 100
+        tool time | 62.6 | 50 | 90 | 95 | 99 | 99.9 | 100
+        tool calls per task | 64.6 | 50 | 90 | 95 | 99 | 99.9 | 100
+        65 requests were sent before the session's previous answer ended.
+        6.6% of prompt blocks repeat the session's previous request.
+
+        [bold]Prefix reuse: 69 uses of 70 blocks of 67 tokens, from a sample of 6.8% of blocks[/bold]
+        Share of prompt tokens that a prefix cache holds:
+        cache, blocks | tokens | cold | warm
+        71 | 4,757 | 7.2% | 7.3%
+        74 | 4,958 | 7.5% | 7.6%
+        endless |  | 7.7% | 7.8%
+        The ids are not chained: 7.9% of them follow different predecessors. They were chained before counting, because
+          engines reuse a block only after the same prefix.
+        8.0% of block ids recur somewhere, but engines only reuse prefixes.
+        With an unlimited warm cache per tenant: by tenant 81 8.3%, by tenant 82 8.4%.
+
+        [bold]Anomalies[/bold]
+         |
+        [dim]-[/dim] | sentence 87
+         |
+        [dim]-[/dim] | sentence 88
+         |
+        [dim]>[/dim] | To profile them separately: --class 'name 97:model=model 89,tenant=tenant 90,product=product
+          91,path=path 92,from_prompt_tokens=93,below_prompt_tokens=94,from_output_tokens=95,below_output_tokens=96'
+          --class 'name 106:model=model 98,tenant=tenant 99,product=product 100,path=path
+          101,from_prompt_tokens=102,below_prompt_tokens=103,from_output_tokens=104,below_output_tokens=105'
+         |
+        [dim]?[/dim] | Not known from this trace: needs 107.
+         |
+        [dim]?[/dim] | Not known from this trace: needs 108.
         """,
     )

@@ -13,6 +13,7 @@ from rich.text import Text
 from ullage.verbs.answer import VerbAnswer
 
 _WIDTH = 112
+_MOST_SPANS = 4
 
 
 def page_text(parts: Iterable[RenderableType]) -> str:
@@ -34,14 +35,15 @@ def _lines(part: RenderableType) -> list[str]:
     rows = zip(*(each.cells for each in part.columns), strict=True)
     shown = [[_shown(each.header) for each in part.columns], *([_shown(each) for each in row] for row in rows)]
     title = [] if part.title is None else [f"# {part.title if isinstance(part.title, str) else part.title.plain}"]
-    return [*title, *(" | ".join(cells).strip() for cells in shown)]
+    return [*title, *(" | ".join(cells).rstrip() for cells in shown)]
 
 
 def _shown(part: RenderableType) -> str:
     if isinstance(part, Text):
-        return part.markup.strip()
+        # Every sign of a chart has a style of its own.
+        return (part.markup if len(part.spans) <= _MOST_SPANS else part.plain).rstrip()
     assert isinstance(part, str), type(part)
-    return part.strip()
+    return part.rstrip()
 
 
 def check_page(parts: Iterable[RenderableType], shown: str) -> None:
