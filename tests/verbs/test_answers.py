@@ -99,6 +99,9 @@ SIMULATING = [
 ]
 
 
+# Whose document it is, where it is not the verb's own.
+SCHEMAS = {"report": "plan"}
+
 # Windows of this plan are of a few thousand requests, which are faster on one thread than divided.
 TOO_SMALL = {"size"}
 
@@ -114,7 +117,8 @@ def test_every_verb_uses_the_cores_it_was_given_and_is_shown_as_all_are(verb: st
     assert isinstance(found, VerbAnswer)
     assert not isinstance(found, Refusal)
     check_answer(found)
-    assert found.to_dict()["schema"].startswith(f"ullage.{verb}/")
+    # A verb that handed on another's answer would say so here; a report holds the plan's document.
+    assert found.to_dict()["schema"].startswith(f"ullage.{SCHEMAS.get(verb, verb)}/")
 
 
 def small_answers(running: Path) -> Iterator[VerbAnswer]:
