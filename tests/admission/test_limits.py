@@ -243,3 +243,21 @@ def test_grids_rise_and_end_at_their_cap() -> None:
         ages = age_grid(cap_s)
         assert ages[-1] == cap_s
         assert list(ages) == sorted(set(ages))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fix"),
+    [
+        ("attempts", 0, "Give 2 or 3"),
+        ("overload", 1.0, "Give a ratio above 1"),
+        ("overload", 11.0, "Give a ratio above 1"),
+        ("recovery", 0.5, "until an operator would intervene"),
+        ("slo_window", 59.0, "Give a window"),
+        ("retry_budget", 1.1, "Give a share"),
+        ("backpressure", -0.1, "Give a share of the queue"),
+    ],
+)
+def test_a_policy_beyond_what_is_possible_is_refused(name: str, value: float, fix: str) -> None:
+    sound = AdmissionPolicy()
+    with pytest.raises(InputError, match=fix):
+        replace(sound, **{name: replace(getattr(sound, name), value=value, low=None, high=None)})

@@ -164,3 +164,12 @@ def test_a_step_is_the_base_and_so_much_more() -> None:
         came = int(((arrival_s >= from_s) & (arrival_s < until_s)).sum())
         expected = rate_rps * (until_s - from_s)
         assert came == pytest.approx(expected, abs=5 * math.sqrt(expected))
+
+
+def test_the_base_runs_at_the_planning_rate() -> None:
+    """What its classes send in a second, once the run has settled, is what was planned; within five deviations."""
+    pool = clients_of(served(), policy(), replicas=1)
+    assert pool.span_s > 60.0
+    base = base_of(pool, 4.0, 10.0)
+    wanted = 4.0 * pool.replicas
+    assert sum(base.class_rps.values()) == pytest.approx(wanted, abs=5.0 * math.sqrt(wanted / pool.span_s))

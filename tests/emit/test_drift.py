@@ -86,3 +86,12 @@ def test_a_reason_is_never_a_value(tree: dict[str, Any]) -> None:
 def test_several_lines_stand_as_a_block() -> None:
     file = EmittedFile(name="x.yaml", text=yaml_text([], {"expr": "a\n  + b", "next": 1}))
     assert yaml.safe_load(file.text) == {"expr": "a\n  + b", "next": 1}
+
+
+def test_a_key_that_was_added_to_a_file_is_drift() -> None:
+    """A server adds keys to an object of its own; nobody adds any to a file of a gateway but a person."""
+    (file, *_) = emitted("litellm")
+    tree = yaml.safe_load(file.text)
+    tree["added"] = 7
+    (found,) = drift([file], {file.name: yaml.safe_dump(tree)})
+    assert (found.place, found.planned, found.found) == ("added", "missing", "7")

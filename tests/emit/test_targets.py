@@ -210,6 +210,11 @@ def test_engines_say_what_they_cannot_enforce() -> None:
 def test_arguments_of_ones_own_stand_beside_the_plans_and_not_over_them() -> None:
     (found,) = documents(emitted("deployment"))
     assert found["spec"]["template"]["spec"]["containers"][0]["args"][-1] == "--enable-auto-tool-choice"
+    # The reason for a flag stands beside the flag, not beside its value.
+    lines = [each.strip() for each in emitted("deployment")[0].text.splitlines()]
+    at = next(place for place, each in enumerate(lines) if "--max-num-seqs" in each)
+    assert "  # limit.engine_running_requests = 32 requests" in lines[at]
+    assert lines[at + 1] == '- "32"'
     with pytest.raises(InputError, match="is set by the plan"):
         emitted("deployment", names="args: [--max-num-seqs=9]")
 
@@ -299,3 +304,8 @@ def test_speculation_is_started_or_its_lack_is_said(target: str, method: str, st
     assert "specul" not in plain
     said = "assumes speculation" in " ".join(text.replace("#", " ").split())
     assert (starts in text and not said) if starts else said
+
+
+def test_the_chart_of_vllm_on_one_node_takes_no_other_pool() -> None:
+    with pytest.raises(InputError, match="does not run vLLM, and the chart's Deployments are of vLLM on one node"):
+        emitted("production-stack", engine="sglang")

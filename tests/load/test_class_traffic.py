@@ -176,3 +176,12 @@ def test_a_rate_beside_a_trace_scales_it(tmp_path: Path) -> None:
     assert scaled.planning_rps == pytest.approx(ratio * own.planning_rps, rel=0.02)
     assert scaled.classes[0].model.lengths == own.classes[0].model.lengths
     assert "scaled 300 times" in scaled.figures["demand.chat.mean_rate"].sources[0].what
+
+
+@pytest.mark.parametrize("ends", ["refused: 40%", "failed: 40%", "cancelled: 40%, cancelled_after: 50%"])
+def test_tokens_a_second_are_requests_a_second_of_their_length(ends: str, tmp_path: Path) -> None:
+    found = demand(tmp_path, "rate: 10 req/s", f"outcomes: {{{ends}}}").figures
+    rate, tokens, both = (
+        float(found[f"demand.chat.{name}"].value) for name in ("planning_rate", "request_tokens", "token_rate")
+    )
+    assert both == pytest.approx(rate * tokens)

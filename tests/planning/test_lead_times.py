@@ -67,6 +67,13 @@ def test_an_order_is_placed_the_lead_time_before_its_month(demand: Demand) -> No
     assert found.rows[0].order_by is None
 
 
+def test_today_and_every_month_that_was_asked_for_is_a_row(demand: Demand) -> None:
+    for months in (1, 3):
+        rows = dates(demand, LeadTimes(months=replace(MONTHS, value=months))).rows
+        firsts = [datetime.date(2026 + at // 12, at % 12 + 1, 1) for at in range(11, 11 + months)]
+        assert [each.month for each in rows] == [AS_OF, *firsts]
+
+
 def test_devices_add_up_and_none_is_ordered_twice(demand: Demand) -> None:
     found = dates(grown(demand, 0.03), LeadTimes())
     assert found.rows[0].devices + sum(each.more_devices for each in found.rows) == found.rows[-1].devices

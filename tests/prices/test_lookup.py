@@ -215,3 +215,12 @@ def test_shares_that_are_no_whole_are_an_error_and_decimals_are_exact() -> None:
     PurchaseMix(shares={each: amount(value, "fraction") for each, value in tenths.items()})
     with pytest.raises(InputError, match=r"the shares sum to 0.9, not to 1"):
         PurchaseMix(shares={Purchase.SPOT: amount(0.9, "fraction")})
+
+
+def test_a_list_price_in_an_unknown_currency_is_passed_over_where_another_is_usable() -> None:
+    listed = _tokens(input=amount(1e-6, "EUR/token"))
+    other = TokenPrice(provider="other", model="m", input=amount(2e-6, "USD/token"), output=None)
+    found = priced(price_book([listed, other]), TokenWanted(model="m", kind=TokenKind.INPUT))
+    assert isinstance(found, Figure)
+    assert found.value == 2e-6
+    assert isinstance(priced(price_book([listed]), TokenWanted(model="m", kind=TokenKind.INPUT)), MissingPrice)

@@ -108,3 +108,9 @@ def test_gaps_are_filled_and_said_and_a_stretch_of_gaps_is_refused() -> None:
         shadowed(replace(seen, levels={}), fixed(4))
     with pytest.raises(InputError, match="no arrivals"):
         shadowed(replace(seen, counted={ObservedQuantity.ARRIVALS: np.zeros(len(RATES))}), fixed(4))
+
+
+def test_a_difference_of_five_minutes_is_none_whenever_it_comes() -> None:
+    late = (4.0,) * 8 + (3.0, 4.0)
+    assert shadowed(observation(late), fixed(4)).stretches == ()
+    assert shadowed(observation((4.0,) * 6 + (3.0,) * 3 + (4.0,)), fixed(4)).stretches != ()

@@ -11,13 +11,16 @@ from dataclasses import fields, is_dataclass, replace
 import pytest
 from rich.console import Console
 
+from support.made_up import MadeUp
+from support.page_text import check_page
 from support.planned import ONE_REPLICA, TWO_POOLS, planned, read
 from ullage.errors import Rejection, Remedy
 from ullage.evidence import Assumption, Figure, number
 from ullage.planning.answer.answer import Answer, answer
+from ullage.planning.answer.parts import LimitToSet, LossOutcome, MoneyLine, PoolAnswer
 from ullage.planning.answer.verdict import Verdict
 from ullage.planning.document import Plan
-from ullage.report.plan.screen import MOST_LINES, WIDTH, Screen
+from ullage.report.plan.screen import MOST_LINES, WIDTH, Screen, _limits, _losses, _money, _scales, _stops
 from ullage.report.quantity import show, show_usd
 from ullage.report.refusal import MOST_REMEDIES, refusal_page
 from ullage.scaling.judged import RuleResult
@@ -286,3 +289,50 @@ def test_a_rule_is_advised_where_it_attains_what_is_required_or_what_a_fixed_fle
     assert said(0.96, None)
     assert said(0.93, 0.934)
     assert not said(0.93, 0.94)
+
+
+def test_rows_of_a_made_up_answer() -> None:
+    """Three limits to set, in their order; what every pool survives, and what one of them does not."""
+    made = MadeUp()
+    outcomes = ("met", "violated", "undecided", "outage")
+    pools = tuple(
+        made(
+            PoolAnswer,
+            limits=tuple(made(LimitToSet) for _ in range(3)),
+            losses=tuple(made(LossOutcome, name=f"a loss that is {each}", outcome=each) for each in outcomes),
+            scaling=tuple(made(MoneyLine).usd for _ in range(7)),
+            scaling_advised=place == 1,
+        )
+        for place in range(2)
+    )
+    found = made(Answer, pools=pools)
+    check_page(
+        [draw(found) for draw in (_stops, _losses, _limits, _scales, _money)],
+        """
+        name 22: name 19 at 18 req/s (+1600 %), then name 21 at +2000%
+        SLO met: a loss that is met; violated: a loss that is violated (2300 % met) of name 22, a loss that is violated
+          (3000 % met) of name 29; undecided: a loss that is undecided (2500 % met) of name 22, a loss that is undecided
+          (3200 % met) of name 29; outage: a loss that is outage (2700 % met) of name 22, a loss that is outage (3400 %
+          met) of name 29
+        name 22: gateway 36 req/s, reject at 38 waiting per replica; engine 37 running; shed shed first 39 first; name
+          29: gateway 40 req/s, reject at 42 waiting per replica; engine 41 running; shed shed first 43 first
+        name 22: not advised: violates scaling slo 44: 700 % (SLO 4.5 %), 4 fixed 4,700 %; at 2 in flight per replica, 3
+          to 4 replicas; lag 5 s, 6 reversals/h; name 29: at 9 in flight per replica, 10 to 11 replicas; lag 12 s, 13
+          reversals/h; violates scaling slo 48: 1,400 % (SLO 4.9 %), 11 fixed 5,100 %
+        name 56 55, name 54 53; not priced: unpriced 57, unpriced 58
+        """,
+    )
+    bare = MadeUp(is_bare=True, scaling_advised=True)
+    alone = bare(PoolAnswer, limits=pools[0].limits, scaling=pools[0].scaling, losses=pools[0].losses)
+    check_page(
+        [draw(bare(Answer, pools=(alone,))) for draw in (_stops, _losses, _limits, _scales, _money)],
+        """
+        none up to +200 % traffic; nearest is name 3
+        SLO met: a loss that is met; violated: a loss that is violated (2300 % met); undecided: a loss that is undecided
+          (2500 % met); outage: a loss that is outage (2700 % met)
+        gateway 36 req/s, reject at 38 waiting per replica; engine 37 running; shed shed first 5 first
+        at 2 in flight per replica, 3 to 4 replicas; lag 5 s, 6 reversals/h; scaling slo 6 700 % (SLO 0.7 %), 800 %
+          fewer replica-hours
+        name 12 11, name 10 9; not priced: unpriced 13, unpriced 14
+        """,
+    )

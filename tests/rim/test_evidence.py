@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import importlib
+import pkgutil
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ullage
 from ullage.evidence import Assumption, Evidence, Figure, Source, assumptions_of, each_once, walk, weakest
 
 DATE = datetime.date(2026, 11, 15)
@@ -141,3 +144,23 @@ def test_what_many_rest_on_is_looked_at_once() -> None:
         below = [_computed(below), _computed(below)]
     assert below[0].evidence is Evidence.ESTIMATED
     assert len(assumptions_of(below)) == 2
+
+
+@pytest.mark.slow
+def test_every_default_lies_in_its_own_range_and_a_share_within_the_whole() -> None:
+    """Of every module that states one: what stands in for a number of the user must be possible itself."""
+    seen: dict[int, Assumption] = {}
+    for each in pkgutil.walk_packages(ullage.__path__, "ullage."):
+        if each.name.split(".")[1] in ("cli", "serve", "compile_cache") or each.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(each.name)
+        seen |= {id(one): one for one in vars(module).values() if isinstance(one, Assumption)}
+    assert len(seen) > 50
+    for one in seen.values():
+        low, high = (one.value if end is None else end for end in (one.low, one.high))
+        if isinstance(one.value, str):
+            continue
+        assert isinstance(low, int | float), one.name
+        assert isinstance(high, int | float), one.name
+        assert low <= one.value <= high, one.name
+        assert one.unit != "fraction" or 0.0 <= low <= high <= 1.0, one.name

@@ -175,3 +175,7 @@ def test_numbers_stay_numbers_in_a_spreadsheet() -> None:
         "chat",
         "'-x",
     ]
+
+
+def test_what_is_written_like_an_entity_is_shown_as_it_was_written() -> None:
+    assert markdown("a & b &lt; <c>") == "a &amp; b &amp;lt; &lt;c&gt;"

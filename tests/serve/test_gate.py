@@ -6,6 +6,7 @@ import asyncio
 import io
 import ipaddress
 import json
+import os
 from collections.abc import Iterator, MutableMapping
 from dataclasses import replace
 from pathlib import Path
@@ -300,3 +301,13 @@ def test_what_a_problem_repeats_is_harmless() -> None:
     assert "\x1b" not in found["value"]
     assert len(found["value"]) <= 2000
     assert all(400 <= status < 600 for status, _ in TITLES.values())
+
+
+def test_it_works_on_the_cores_that_it_may_use(tmp_path: Path) -> None:
+    own = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(own)})
+        assert ServeSettings(folder=tmp_path).workers == 1
+    finally:
+        os.sched_setaffinity(0, own)
+    assert ServeSettings(folder=tmp_path).workers == len(own)

@@ -56,13 +56,17 @@ def test_tests_of_different_speed_disagree_and_both_are_named(step: StepModel, t
 def test_the_newest_counts_in_full_and_each_half_year_halves(tmp_path: Path) -> None:
     days = [datetime.date(2026, 11, 1) - datetime.timedelta(days=each * HALF_LIFE_DAYS) for each in (0, 1, 2)]
     tests = [a_test(tmp_path, f"t{place}", day=day.strftime("%Y%m%d")) for place, day in enumerate(days)]
-    assert [each.weight_fraction for each in weighings(tests)] == pytest.approx([1.0, 0.5, 0.25])
+    found = weighings(tests)
+    assert [each.weight_fraction for each in found] == pytest.approx([1.0, 0.5, 0.25])
+    behind = [f"{each * HALF_LIFE_DAYS:.0f} days behind the newest" in found[each].reason for each in (0, 1, 2)]
+    assert behind == [False, True, True]
 
 
 def test_a_test_without_a_day_counts_no_more_than_a_dated_one(tmp_path: Path) -> None:
     dated = a_test(tmp_path)
     first, second = weighings([dated, replace(dated, run_at=None)])
     assert second.day is None
+    assert ("states no day" in first.reason, "states no day" in second.reason) == (False, True)
     assert second.weight_fraction == pytest.approx(first.weight_fraction / 2)
 
 

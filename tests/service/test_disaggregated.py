@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.served_replicas import class_with_slos
 from ullage.errors import InputError
+from ullage.service.comparison import _arrangement
 from ullage.service.disaggregated import (
     KvTransfer,
     SplitPools,
@@ -148,3 +150,24 @@ def test_splits_use_all_devices() -> None:
 def test_a_link_without_bandwidth_is_refused() -> None:
     with pytest.raises(InputError, match="--transfer"):
         pools(bandwidth_bytes_per_s=0.0)
+
+
+def test_a_class_is_held_to_its_own_limits() -> None:
+    """Three of chat at 1 s, of which one is late; two of batch, at 9 s, that nobody limits to 1 s."""
+    chat, batch = class_with_slos("chat", ttft_p95=1.0), class_with_slos("batch", ttft_p95=10.0)
+    ttft_s = np.array([0.5, 0.9, 2.0, 9.0, 9.5])
+    found = _arrangement(
+        "a", (ttft_s, ttft_s, ttft_s), (chat, batch), np.array([0, 0, 0, 1, 1]),
+        replicas=(1, 1), devices=2, busy=(0.25, 0.5),
+    )  # fmt: skip
+    assert found.good_fraction == 0.8
+    assert (found.prefill_busy_fraction, found.decode_busy_fraction) == (0.25, 0.5)
+    assert (found.prefill_replicas, found.decode_replicas, found.devices) == (1, 1, 2)
+
+
+def test_a_replica_is_slower_by_the_ratio_and_itself_by_none() -> None:
+    one = replica(request_overhead_s=0.25, crowd_overhead_s=0.5)
+    assert one.slowed(1.0) is one
+    slow = one.slowed(2.0).engine
+    assert (slow.request_overhead_s, slow.crowd_overhead_s) == (0.5, 1.0)
+    assert (slow.step.decode_base_ps == 2 * one.engine.step.decode_base_ps).all()

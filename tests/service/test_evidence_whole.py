@@ -127,6 +127,10 @@ def test_hits_are_taken_from_the_user_then_from_the_file() -> None:
     assert by_file is not None
     assert by_user is not None
     assert set(by_file.cached_tokens.tolist()) == {500}
+    # Half of 80 prompts of 1,000 tokens, where the file does not say how many tokens all prompts had.
+    alone = prefix_hits(point(cached_prompt_tokens=40_000.0), None, prompt, ())
+    assert alone is not None
+    assert set(alone.cached_tokens.tolist()) == {500}
     assert set(by_user.cached_tokens.tolist()) == {800}
     assert prefix_hits(point(), None, prompt, ()) is None
 

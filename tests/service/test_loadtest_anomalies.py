@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.service.loadtests.anomalies import CHECKS, examined, impossible
+from ullage.service.loadtests.anomalies import CHECKS, examined, impossible, requests_sampled
 from ullage.service.loadtests.loadtest import (
     Definition,
     Flag,
@@ -241,3 +241,12 @@ def test_a_queue_does_not_hide_behind_the_longest_request() -> None:
     e2e = LatencySummary(definition=Definition.E2E, mean_s=21.0, percentiles=((0.5, 1.0), (0.99, 41.0)))
     late = replace(SOUND, achieved_rps=400 / 140.0, mean_concurrency_count=None, latencies=(*waited, e2e))
     assert Flag.OVERLOAD in flags(late)
+
+
+def test_a_file_that_keeps_every_request_is_no_sample() -> None:
+    kept = tuple(MeasuredRequest(status=Status.OK) for _ in range(3))
+    whole = replace(SOUND, requests=kept, completed_count=3, sent_rps=None, failed_count=0)
+    assert requests_sampled(whole) is None
+    sampled = requests_sampled(replace(whole, completed_count=4))
+    assert sampled is not None
+    assert "keeps 3 of 4 requests" in sampled.sentence

@@ -76,6 +76,7 @@ def test_a_bound_that_is_spent_stops_by_its_name() -> None:
     spent = replace(NOTHING, requests=HOUR.requests)
     found = choose(replace(begun(), spent=spent))
     assert isinstance(found, MeasureStop)
+    assert not found.is_decided
     assert "requests" in found.why
 
 

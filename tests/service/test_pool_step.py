@@ -143,3 +143,9 @@ def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["plan", str(tmp_path / "plan.yaml")]) == ExitCode.WRONG_INPUT
     # A long path is truncated in the middle of its name.
     assert "gone.j" in capsys.readouterr().err
+
+
+def test_what_was_wrong_with_the_tests_of_a_fit_is_told_to_whoever_uses_it() -> None:
+    given = {**calibration_document(), "anomalies": [{"sentence": "Two tests disagree."}, {"name": "other"}, 3]}
+    assert evidence_of(given, file="c.json").notes == ("Two tests disagree.",)
+    assert evidence_of(calibration_document(), file="c.json").notes == ()

@@ -235,6 +235,18 @@ def test_a_run_is_bounded_by_its_event_budget() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: replace(ENGINE, kv_blocks=0), "engine.kv_blocks = 0: must be at least 1"),
+        (lambda: replace(ENGINE, max_sequences=0), "engine.max_sequences = 0: must be at least 1"),
+        (
+            lambda: OpenLoop(requests=Requests(prompt_tokens=np.ones(2), output_tokens=np.ones(2))),
+            "load.arrival_s = None: does not have one time for each request",
+        ),
+        (
+            lambda: OpenLoop(
+                requests=Requests(prompt_tokens=np.ones(2), output_tokens=np.ones(2)), arrival_s=np.array([1.0])
+            ),
+            "does not have one time for each request",
+        ),
         (lambda: replace(ENGINE, budget_tokens=8), "engine.budget_tokens = 8: is below max_sequences"),
         (lambda: replace(ENGINE, block_tokens=12), "engine.block_tokens = 12: is not a power of two"),
         (lambda: replace(ENGINE, max_sequences=300), "above the step table's 256"),

@@ -202,6 +202,17 @@ def test_two_humps_are_suggested_as_classes() -> None:
     assert low.rule.below_prompt_tokens == high.rule.from_prompt_tokens
     assert low.share_fraction == pytest.approx(0.5, abs=0.01)
     assert "hides several shapes" in sentence(trace, AnomalyKind.TWO_SHAPES)
+    # A prompt of just the border's length is one of the long ones, as the rule says.
+    border = low.rule.below_prompt_tokens
+    assert border is not None
+    prompts += [border] * 500
+    more = make_trace(arrival_s=range(len(prompts)), prompt_tokens=prompts, output_tokens=[5] * len(prompts))
+    again = found(more).suggestion
+    assert again is not None
+    limit = again.classes[0].rule.below_prompt_tokens
+    assert limit is not None
+    for one, below in zip(again.classes, (True, False), strict=True):
+        assert one.share_fraction == pytest.approx(np.mean([(each < limit) is below for each in prompts]))
 
 
 def test_one_hump_is_left_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -13,6 +14,7 @@ from ullage.workload.forecast.error_model import (
     LEVEL_DEVIATION,
     ErrorModel,
     PastErrors,
+    _band_ratio,
     counted,
     error_model,
     student_ratio,
@@ -130,3 +132,13 @@ def test_few_degrees_of_freedom_widen_as_student_did() -> None:
 
     for freedom in (6.0, 12.0, 30.0):
         assert student_ratio(SCORES[-1], freedom) * SCORES[-1] == pytest.approx(t.ppf(FRACTIONS[-1], freedom), rel=0.01)
+
+
+def test_a_band_is_trusted_with_its_witnesses() -> None:
+    """None at all leave half as much again; as many as are assumed beside them give half of what they show."""
+    same = np.full((20, 24), 100.0)
+    found = errors(same, same, steps=24)
+    ratios = [_band_ratio(replace(found, witnesses=6.0 * each), past(same, same)) for each in (1, 2, 1000)]
+    assert ratios[0] == pytest.approx(1.5)
+    assert ratios[1] == pytest.approx((1 / 1.5) ** 0.5 * 1.5**0.25)
+    assert ratios[2] == pytest.approx(1 / 1.5, rel=0.01)

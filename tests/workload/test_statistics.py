@@ -15,10 +15,12 @@ from support.traces import make_trace
 from ullage.workload.profile.arrivals import arrivals_of, window_rates
 from ullage.workload.profile.bursts import DEVIATIONS, SKEW_REQUESTS, bursts_of
 from ullage.workload.profile.inflight import inflight_of
+from ullage.workload.profile.lengths import _correlation
 from ullage.workload.profile.profile import PartProfile, profile
 from ullage.workload.profile.seasons import growth_of, season_of
 from ullage.workload.profile.series import SecondCounts, distribution, second_counts, value_counts
 from ullage.workload.profile.summarise import summarise
+from ullage.workload.profile.summary import JointCounts
 from ullage.workload.trace import Clock, Trace
 
 HOUR_S, DAY_S = 3600, 86400
@@ -334,3 +336,14 @@ def test_sessions_are_told_apart_by_group() -> None:
     )
     groups = {group.name: group.profile.sessions for group in profile(trace).of("tenant")}
     assert {name: None if found is None else found.sessions for name, found in groups.items()} == {"x": 2, "y": 1}
+
+
+def test_two_pairs_are_enough_to_be_correlated_and_one_is_not() -> None:
+    def of(*counts: int) -> float | None:
+        cells = np.array([[3, 5], [7, 9]][: len(counts)])
+        return _correlation(
+            JointCounts(columns=("prompt", "output"), bins_per_octave=4, cells=cells, counts=np.array(counts))
+        )
+
+    assert of(1) is None
+    assert of(1, 1) == pytest.approx(1.0)

@@ -728,3 +728,11 @@ def test_sglangs_server_says_what_it_runs_and_what_its_cache_holds() -> None:
     # Each group of attention has a scheduler and a cache of its own.
     apart = one(to_lines([sglang_run(server_info={**server, "dp_size": 4, "chunked_prefill_size": -1})])).subject
     assert (apart.step_tokens, apart.kv_tokens) == (None, None)
+
+
+def test_one_replica_is_no_remark_and_several_are() -> None:
+    report = json.loads(to_json(llmd_report()))
+    (engine,) = [each for each in report["scenario"]["stack"] if each["standardized"].get("kind") == "inference_engine"]
+    for replicas, notes in ((1, ()), (3, ("3 replicas",))):
+        engine["standardized"]["replicas"] = replicas
+        assert one(report).subject.notes == notes

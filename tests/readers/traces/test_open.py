@@ -16,6 +16,7 @@ from ullage.errors import InputError
 from ullage.readers.engines import read_engine_report
 from ullage.readers.loadtests import read_loadtest
 from ullage.readers.traces import azure, table
+from ullage.readers.traces.files import _decoded
 from ullage.readers.traces.open import open_trace
 from ullage.workload.profile.profile import profile
 from ullage.workload.trace import Clock, Trace
@@ -274,3 +275,7 @@ def test_repairs_are_counted(tmp_path: Path) -> None:
         "negative duration": 1,
     }
     assert trace.query("SELECT cached_tokens, duration_s FROM trace").fetchall() == [(10, 1.0), (4, None)]
+
+
+def test_a_head_that_ends_inside_a_character_is_read_up_to_it() -> None:
+    assert _decoded("log.csv", "naïve é".encode()[:-1]) == "naïve "
