@@ -55,45 +55,45 @@ def test_admission_limits() -> None:
         """
         # Admission limits
         limit | a replica | the pool | why
-        name 5 | 4.04 unit 3 | 2.02 unit 3 | why 6
-        name 10 | 9.09 unit 8 | 7.07 unit 8 | why 11
+        name 427 | 495 unit 408 | 480 unit 408 | why 693
+        name 428 | 496 unit 409 | 481 unit 409 | why 694
 
         # Rates by class, of the pool
         class | planned | admitted up to | tokens | if alone
-        chat | 12.1 req/s | 13.1 req/s | 14.1 tokens/s | 15.2 req/s
-        chat | 16.2 req/s | 17.2 req/s | 18.2 tokens/s | 19.2 req/s
+        chat | 213 req/s | 624 req/s | 609 tokens/s | 486 req/s
+        chat | 214 req/s | 625 req/s | 610 tokens/s | 487 req/s
 
         # Rates by tenant, of the pool
         tenant | sends | gets | fair share | tokens
-        tenant 20 | 21.2 req/s | 22.2 req/s | 23.2 req/s | 24.2 tokens/s
-        tenant 25 | 26.3 req/s | 27.3 req/s | 28.3 req/s | 29.3 tokens/s
+        tenant 327 | 844 req/s | 193 req/s | 626 req/s | 611 tokens/s
+        tenant 328 | 845 req/s | 194 req/s | 627 req/s | 612 tokens/s
 
         # Shed in this order
          | what | when | status
-        30 | what 31 | when 32 | answer 33
-        34 | what 35 | when 36 | answer 37
-        Backpressure: slow senders down while metric 38 of a replica is at 39 or above, reject at 40 (status 41),
-          Retry-After 42 s.
+        554 | what 455 | when 225 | answer 426
+        555 | what 456 | when 226 | answer 427
+        Backpressure: slow senders down while metric 168 of a replica is at 412 or above, reject at 517 (status 353),
+          Retry-After 627 s.
 
         # Reject a request when its remaining time is less than
         hop | chat | covers
-        gateway | 43.4 s | holds 44
-        queue | 45.5 s | holds 46
-        deadline | 47 s | its whole deadline
+        gateway | 8.45 min | holds 170
+        queue | 8.47 min | holds 171
+        deadline | 12.5 min | its whole deadline
 
         # Verified by simulation, at multiples of the planned load
         enforced by | load | succeed | refused | SLOs violated
-        enforced by 50 | 51.51 | 5.2 % | 5.3 % | [red]missed 48, missed 49[/red]
-        enforced by 56 | 57.57 | 5.8 % | 5.9 % | [red]missed 54, missed 55[/red]
+        enforced by 488 | 116.15 | 42.3 % | 34.4 % | [red]missed 808, missed 809[/red]
+        enforced by 489 | 117.16 | 42.4 % | 34.5 % | [red]missed 810, missed 811[/red]
 
-        # At 60.6 times capacity, simulated
+        # At 251 times capacity, simulated
         SLO | limit | with limits | without | successes with | without
-        chat ttft_p95 | 1 s | [green]500 ms[/green] | [green]-[/green] | 6.1 % | 6.2 %
+        chat ttft_p95 | 1 s | [green]500 ms[/green] | [green]-[/green] | 42.5 % | 42.6 %
 
         # Attempts per request, and share of requests that succeed
         load | no limits | retry budget | limits | both
-        steady | 63.63, 6.4 % | 65.65, 6.6 % | 67.67, 6.8 % | 69.69, 7.0 %
-        recovers up to | 5,163 req/s | 5,309 req/s | 5,381 req/s | 5,454 req/s
+        steady | 161.60, 42.7 % | 162.61, 42.8 % | 163.62, 42.9 % | 164.63, 43.0 %
+        recovers up to | 395,015 req/s | 395,597 req/s | 396,179 req/s | 396,760 req/s
         [dim]Recovers: after a burst of twice the capacity, longer than clients wait, SLOs are met again in time.[/dim]
 
         # Burst budget: the highest burst absorbed, in planning rates
@@ -105,8 +105,8 @@ def test_admission_limits() -> None:
         15 min | ▓▓▓▓▒▒▒▒▒░░░░ | 1.00 | 2.00 | 3.00 | 4.00
         [dim]Bars run from the planning rate to 8.14 times it, the highest tried: █ queue, ▓ hot, ▒ warm, ░
           scale-up.[/dim]
-        Note: notes 76
-        Note: notes 77
+        Note: notes 625
+        Note: notes 626
         """,
     )
 
@@ -131,7 +131,7 @@ def test_what_evidence_adds_begins_where_the_nominal_fleet_ends(replicas: int, n
     assert [each.index("█") for each in rows] == starts
     assert [each.count("█") for each in rows] == lengths
     assert [int(each[12:17]) for each in rows] == [nominal, replicas - nominal, replicas]
-    # What is said of each stands in one column.
+    # The remark on each stands in one column.
     said = ("one replica" if nominal == 1 else "with one", "what a", f"{found.devices} devices")
     assert len({row.index(each) for row, each in zip(rows, said, strict=True)}) == 1
 
@@ -151,37 +151,37 @@ def test_the_fleet() -> None:
         """
         # Binding constraints
         constraint | now | limit | left | limit at | with 25% more of it
-        [bold]name 2[dim] (binds)[/dim][/bold] | 4.04 unit 5 | 6.06 unit 5 | 33% | +0% traffic | +707% load
-        name 8[dim] (next)[/dim] | 9.09 unit 10 | 11.1 unit 10 | 18% | +1% traffic | +1313% load
-        Note: notes 15
-        Note: notes 16
-        [dim]Last column: how much more load 25 % more of it would allow; basis 14 step times.[/dim]
-        # Headroom of 17 replicas at 18.2 req/s
+        [bold]name 427[dim] (binds)[/dim][/bold] | 736 unit 408 | 483 unit 408 | -53% | +29% traffic | +73730% load
+        name 428[dim] (next)[/dim] | 738 unit 409 | 484 unit 409 | -53% | +29% traffic | +73932% load
+        Note: notes 625
+        Note: notes 626
+        [dim]Last column: how much more load 25 % more of it would allow; basis 284 step times.[/dim]
+        # Headroom of 576 replicas at 624 req/s
         change | SLOs met up to |  | then violated
-        what 21 | 2% | [cyan]███████████████████[/cyan] | breaks 23 at 2%
-        what 24 | 2% | [cyan]████████████████████[/cyan] | breaks 26 at 2%
-        Note: Headroom is that of the steady replicas at the planning rate, with basis 27 step times and no reserve; one
-          change at a time, on the windows of the pool's size.
+        what 455 | 38% | [cyan]████████████████████[/cyan] | breaks 406 at 25%
+        what 456 | 38% | [cyan]████████████████████[/cyan] | breaks 407 at 25%
+        Note: Headroom is that of the steady replicas at the planning rate, with basis 285 step times and no reserve;
+          one change at a time, on the windows of the pool's size.
         # Nodes
         machine | provider | devices each | nodes | devices | used | spare | stranded
-        [bold]name 28 (tensor parallelism spans nodes)[/bold] | [dim]provider 38[/dim] | 29 | 61 | 1769 | 1983 | 2105 |
-          2227
-        [dim]name 39[/dim] | [dim]provider 49[/dim] | [dim]40[/dim] | [dim]83[/dim] | [dim]3320[/dim] | [dim]3611[/dim]
-          | [dim]3777[/dim] | [dim]3943[/dim]
-        Note: notes 50
-        Note: notes 51
+        [bold]name 429 (tensor parallelism spans nodes)[/bold] | [dim]provider 289[/dim] | 687 | 387 | 265869 | 266450 |
+          276125 | 50117
+        [dim]name 430[/dim] | [dim]provider 290[/dim] | [dim]688[/dim] | [dim]391[/dim] | [dim]269008[/dim] |
+          [dim]269986[/dim] | [dim]279761[/dim] | [dim]51417[/dim]
+        Note: notes 627
+        Note: notes 628
         # Tools
         tool | load | capacity | used | waiting | KV held | recomputed
-        name 53 | 54.5 tasks/s | 52.5 tasks/s by limited by 55 | 104% | 56.6 sequences | 57.6 tokens | 58.6 tokens/s
-        name 60 | 61.6 tasks/s | 59.6 tasks/s by limited by 62 | 103% | 63.6 sequences | 64.6 tokens | 65.7 tokens/s
-        Note: notes 66
-        Note: notes 67
+        name 431 | 432 tasks/s | 173 tasks/s by limited by 266 | 250% | 676 sequences | 788 tokens | 383 tokens/s
+        name 432 | 433 tasks/s | 174 tasks/s by limited by 267 | 249% | 677 sequences | 789 tokens | 384 tokens/s
+        Note: notes 629
+        Note: notes 630
         # Routes
         class | pool | part | planning rate
-        request class 68 | pool 69 | 0.07 | 71.7 req/s
-        request class 72 | pool 73 | 0.074 | 75.8 req/s
-        Note: notes 76
-        Note: notes 77
+        request class 255 | pool 619 | 0.51 | 213 req/s
+        request class 256 | pool 620 | 0.511 | 214 req/s
+        Note: notes 631
+        Note: notes 632
         """,
     )
     bare = MadeUp(is_bare=True)
@@ -190,17 +190,17 @@ def test_the_fleet() -> None:
         """
         # Binding constraints
         constraint | now | limit | left | limit at | with 25% more of it
-        [bold]name 2[dim] (nearest)[/dim][/bold] | 3.03 unit 4 | 5.05 unit 4 | 40% |  |
-        name 6[dim] (next)[/dim] | 7.07 unit 8 | 9.09 unit 8 | 22% |  |
-        Note: notes 11
-        Note: notes 12
-        [dim]Last column: how much more load 25 % more of it would allow; basis 10 step times.[/dim]
-        # Headroom of 13 replicas at 14.1 req/s
+        [bold]name 427[dim] (nearest)[/dim][/bold] | 736 unit 408 | 483 unit 408 | -53% |  |
+        name 428[dim] (next)[/dim] | 737 unit 409 | 484 unit 409 | -52% |  |
+        Note: notes 625
+        Note: notes 626
+        [dim]Last column: how much more load 25 % more of it would allow; basis 284 step times.[/dim]
+        # Headroom of 576 replicas at 624 req/s
         change | SLOs met up to |  | then violated
-        what 17 | 2% | [cyan]███████████████████[/cyan] | nothing tried
-        what 18 | 2% | [cyan]████████████████████[/cyan] | nothing tried
-        Note: Headroom is that of the steady replicas at the planning rate, with basis 19 step times and no reserve; one
-          change at a time, on the windows of the pool's size.
+        what 455 | 38% | [cyan]████████████████████[/cyan] | nothing tried
+        what 456 | 38% | [cyan]████████████████████[/cyan] | nothing tried
+        Note: Headroom is that of the steady replicas at the planning rate, with basis 285 step times and no reserve;
+          one change at a time, on the windows of the pool's size.
         """,
     )
 
@@ -211,14 +211,15 @@ def test_losses() -> None:
         """
         # Loss checks, simulated
         check | covered by | before | during | after | recovers in | verdict
-        title 2 | covered by 3 | 404.0 ± -50.5 % | 707.0 ± -50.5 % | 1010.0 ± -50.5 % | 13.1 s | [green]holds[/green]
-        title 14 | covered by 15 | 1616.0 ± -50.5 % | 1919.0 ± -50.5 % | 2222.0 ± -50.5 % | 25.2 s |
+        title 560 | covered by 667 | 73629.0 ± 13938.0 % | 73730.0 ± 13938.0 % | 73831.0 ± 13938.0 % | 7.22 min |
+          [green]holds[/green]
+        title 561 | covered by 668 | 73932.0 ± 13938.0 % | 74033.0 ± 13938.0 % | 74134.0 ± 13938.0 % | 7.24 min |
           [green]holds[/green]
         [dim]Share of requests within the worst-attained SLO, with 95 % intervals.[/dim]
-        title 2: reason 26.
-        title 14: reason 27.
-        Note: notes 28
-        Note: notes 29
+        title 560: reason 497.
+        title 561: reason 498.
+        Note: notes 625
+        Note: notes 626
         """,
     )
     check_page(
@@ -226,11 +227,11 @@ def test_losses() -> None:
         """
         # Loss checks, simulated
         check | covered by | before | during | after | recovers in | verdict
-        title 2 | [dim]nothing[/dim] | - | - | - | - | [red]outage[/red]
-        title 3 | [dim]nothing[/dim] | - | - | - | - | [red]outage[/red]
+        title 560 | [dim]nothing[/dim] | - | - | - | - | [red]outage[/red]
+        title 561 | [dim]nothing[/dim] | - | - | - | - | [red]outage[/red]
         [dim]Share of requests within the worst-attained SLO, with 95 % intervals.[/dim]
-        Note: notes 4
-        Note: notes 5
+        Note: notes 625
+        Note: notes 626
         """,
     )
 
@@ -241,26 +242,26 @@ def test_reserves() -> None:
         """
         # Reserves
         reserve | replicas | devices | evidence | rule | protects
-        name 2 | 3 | 4 | [green]measured[/green] | rule 6 | protects 7
-        name 8 | 9 | 10 | [green]measured[/green] | rule 12 | protects 13
-        name 14 | 15 | 16 | [green]measured[/green] | rule 18 | protects 19
-        name 20 | 21 | 22 | [green]measured[/green] | rule 24 | protects 25
-        name 26 | 27 | 28 | [green]measured[/green] | rule 30 | protects 31
-        name 32 | 33 | 34 | [green]measured[/green] | rule 36 | protects 37
-        name 38 | 39 | 40 | [green]measured[/green] | rule 42 | protects 43
-        [dim]sum[/dim] | [dim]45[/dim] | [dim]1980[/dim] | [dim][/dim] | [dim]as if all of it happened at once[/dim] |
+        name 427 | 576 | 447 | [green]measured[/green] | rule 433 | protects 204
+        name 428 | 577 | 448 | [green]measured[/green] | rule 434 | protects 205
+        name 429 | 578 | 449 | [green]measured[/green] | rule 435 | protects 206
+        name 430 | 579 | 450 | [green]measured[/green] | rule 436 | protects 207
+        name 431 | 580 | 451 | [green]measured[/green] | rule 437 | protects 208
+        name 432 | 581 | 452 | [green]measured[/green] | rule 438 | protects 209
+        name 433 | 582 | 453 | [green]measured[/green] | rule 439 | protects 210
+        [dim]sum[/dim] | [dim]564[/dim] | [dim]242520[/dim] | [dim][/dim] | [dim]as if all of it happened at once[/dim]
+          | [dim][/dim]
+        [dim]overlap[/dim] | [dim]102[/dim] | [dim]43860[/dim] | [dim][/dim] | [dim]of 351 whichever is larger[/dim] |
           [dim][/dim]
-        [dim]overlap[/dim] | [dim]46[/dim] | [dim]2024[/dim] | [dim][/dim] | [dim]of 47 whichever is larger[/dim] |
-          [dim][/dim]
-        [bold]bought[/bold] | [bold]48[/bold] | [bold]2112[/bold] | [bold][/bold] | [bold]the 49, on top of 50[/bold] |
-          [bold][/bold]
+        [bold]bought[/bold] | [bold]583[/bold] | [bold]250690[/bold] | [bold][/bold] | [bold]the 494, on top of
+          448[/bold] | [bold][/bold]
 
         # Placement of steady fleet and reserves
         region | zone | replicas | devices | quota
-        region 52 | zone 53 | 54 | 55 | 51 devices
-        region 57 | zone 58 | 59 | 60 | 56 devices
-        Note: notes 61
-        Note: notes 62
+        region 283 | zone 780 | 584 | 454 | 119 devices
+        region 284 | zone 781 | 585 | 455 | 120 devices
+        Note: notes 625
+        Note: notes 626
         """,
     )
 
@@ -272,55 +273,55 @@ def test_a_difference() -> None:
     check_page(
         difference_page(found),
         """
-        [bold]service 2: plan of as of 3 against plan of as of 4[/bold]
+        [bold]service 887: plan of as of 863 against plan of as of 864[/bold]
 
         # Inputs that changed
         input | old | new | source
-        name 5 | 6 unit 7 (evidence 8) | 9 unit 10 (evidence 11) | source 12
-        name 13 | 14 unit 15 (evidence 16) | 17 unit 18 (evidence 19) | source 20
+        name 427 | 729 unit 408 (evidence 373) | 730 unit 409 (evidence 374) | source 216
+        name 428 | 731 unit 410 (evidence 375) | 732 unit 411 (evidence 376) | source 217
 
         # What changed the fleet and the bill
         cause | replicas | USD a month | because of
-        pool 21: name 23 | +24.2 | +25.2 | because 26, because 27
-        pool 22: name 28 | +29.3 | +30.3 | because 31, because 32
-        total | +53.5 | +55.5 |
+        pool 619: name 429 | +582 | +422 | because 414, because 415
+        pool 620: name 430 | +583 | +423 | because 416, because 417
+        total | +1.16e+03 | +845 |
 
         # Figures that changed
         figure | old | new | change | because of
-        fleet.replicas | 33 unit 34 (evidence 35) | 36 unit 37 (evidence 38) | +9.09 % | because 39, because 40
+        fleet.replicas | 733 unit 412 (evidence 377) | 734 unit 413 (evidence 378) | +0.136 % | because 418, because 419
         [dim]and 1 more: --all[/dim]
-        Note: also 41.
-        Note: also 42.
+        Note: also 263.
+        Note: also 264.
         """,
     )
     check_page(
         difference_page(found, every=True),
         """
-        [bold]service 2: plan of as of 3 against plan of as of 4[/bold]
+        [bold]service 887: plan of as of 863 against plan of as of 864[/bold]
 
         # Inputs that changed
         input | old | new | source
-        name 5 | 6 unit 7 (evidence 8) | 9 unit 10 (evidence 11) | source 12
-        name 13 | 14 unit 15 (evidence 16) | 17 unit 18 (evidence 19) | source 20
+        name 427 | 729 unit 408 (evidence 373) | 730 unit 409 (evidence 374) | source 216
+        name 428 | 731 unit 410 (evidence 375) | 732 unit 411 (evidence 376) | source 217
 
         # What changed the fleet and the bill
         cause | replicas | USD a month | because of
-        pool 21: name 23 | +24.2 | +25.2 | because 26, because 27
-        pool 22: name 28 | +29.3 | +30.3 | because 31, because 32
-        total | +53.5 | +55.5 |
+        pool 619: name 429 | +582 | +422 | because 414, because 415
+        pool 620: name 430 | +583 | +423 | because 416, because 417
+        total | +1.16e+03 | +845 |
 
         # Figures that changed
         figure | old | new | change | because of
-        fleet.replicas | 33 unit 34 (evidence 35) | 36 unit 37 (evidence 38) | +9.09 % | because 39, because 40
-        curve.other | 43 unit 44 (evidence 45) | 46 unit 47 (evidence 48) | +6.98 % | because 49, because 50
-        Note: also 41.
-        Note: also 42.
+        fleet.replicas | 733 unit 412 (evidence 377) | 734 unit 413 (evidence 378) | +0.136 % | because 418, because 419
+        curve.other | 735 unit 414 (evidence 379) | 736 unit 415 (evidence 380) | +0.136 % | because 420, because 421
+        Note: also 263.
+        Note: also 264.
         """,
     )
     check_page(
         difference_page(made(Difference, inputs=(), figures=(), causes=(), also=())),
         """
-        [bold]service 51: plan of as of 52 against plan of as of 53[/bold]
+        [bold]service 888: plan of as of 865 against plan of as of 866[/bold]
         Nothing changed.
         """,
     )

@@ -309,17 +309,17 @@ def test_rows_of_a_made_up_answer() -> None:
     check_page(
         [draw(found) for draw in (_stops, _losses, _limits, _scales, _money)],
         """
-        name 22: name 19 at 18 req/s (+1600 %), then name 21 at +2000%
-        SLO met: a loss that is met; violated: a loss that is violated (2300 % met) of name 22, a loss that is violated
-          (3000 % met) of name 29; undecided: a loss that is undecided (2500 % met) of name 22, a loss that is undecided
-          (3200 % met) of name 29; outage: a loss that is outage (2700 % met) of name 22, a loss that is outage (3400 %
-          met) of name 29
-        name 22: gateway 36 req/s, reject at 38 waiting per replica; engine 37 running; shed shed first 39 first; name
-          29: gateway 40 req/s, reject at 42 waiting per replica; engine 41 running; shed shed first 43 first
-        name 22: not advised: violates scaling slo 44: 700 % (SLO 4.5 %), 4 fixed 4,700 %; at 2 in flight per replica, 3
-          to 4 replicas; lag 5 s, 6 reversals/h; name 29: at 9 in flight per replica, 10 to 11 replicas; lag 12 s, 13
-          reversals/h; violates scaling slo 48: 1,400 % (SLO 4.9 %), 11 fixed 5,100 %
-        name 56 55, name 54 53; not priced: unpriced 57, unpriced 58
+        name 429: name 427 at 706 req/s (+47500 %) on 611 steady replicas (all 600: 377), then name 428 at +47700%
+        SLO met: a loss that is met; violated: a loss that is violated (80300 % met) of name 429, a loss that is
+          violated (80600 % met) of name 430; undecided: a loss that is undecided (80400 % met) of name 429, a loss that
+          is undecided (80700 % met) of name 430; outage: a loss that is outage (80500 % met) of name 429, a loss that
+          is outage (80800 % met) of name 430
+        name 429: gateway 421 req/s, reject at 423 waiting per replica; engine 422 running; shed shed first 149 first;
+          name 430: gateway 424 req/s, reject at 426 waiting per replica; engine 425 running; shed shed first 150 first
+        name 429: not advised: violates scaling slo 805: 42,300 % (SLO 34.9 %), 420 fixed 81,100 %; at 418 in flight per
+          replica, 419 to 420 replicas; lag 7.02 min, 422 reversals/h; name 430: at 425 in flight per replica, 426 to
+          427 replicas; lag 7.13 min, 429 reversals/h; violates scaling slo 806: 43,000 % (SLO 35 %), 427 fixed 81,200 %
+        name 432 433, name 431 432; not priced: unpriced 285, unpriced 286
         """,
     )
     bare = MadeUp(is_bare=True, scaling_advised=True)
@@ -327,12 +327,12 @@ def test_rows_of_a_made_up_answer() -> None:
     check_page(
         [draw(bare(Answer, pools=(alone,))) for draw in (_stops, _losses, _limits, _scales, _money)],
         """
-        none up to +200 % traffic; nearest is name 3
-        SLO met: a loss that is met; violated: a loss that is violated (2300 % met); undecided: a loss that is undecided
-          (2500 % met); outage: a loss that is outage (2700 % met)
-        gateway 36 req/s, reject at 38 waiting per replica; engine 37 running; shed shed first 5 first
-        at 2 in flight per replica, 3 to 4 replicas; lag 5 s, 6 reversals/h; scaling slo 6 700 % (SLO 0.7 %), 800 %
-          fewer replica-hours
-        name 12 11, name 10 9; not priced: unpriced 13, unpriced 14
+        none up to +17000 % traffic; nearest is name 427
+        SLO met: a loss that is met; violated: a loss that is violated (80300 % met); undecided: a loss that is
+          undecided (80400 % met); outage: a loss that is outage (80500 % met)
+        gateway 421 req/s, reject at 423 waiting per replica; engine 422 running; shed shed first 149 first
+        at 418 in flight per replica, 419 to 420 replicas; lag 7.02 min, 422 reversals/h; scaling slo 805 42,300 % (SLO
+          34.9 %), 42400 % fewer replica-hours
+        name 430 419, name 429 418; not priced: unpriced 285, unpriced 286
         """,
     )

@@ -41,56 +41,55 @@ def test_load_tests() -> None:
     check_page(
         loadtests_page([(made(LoadTest), ((made(Goodput),), ()))]),
         """
-        [bold]file 2[not bold]: tool 5 tool version 3, format version 4; 2 points[/not bold][/bold]
-        [dim]note closed_loop_saturation: [/dim]sentence 6
-        [dim]note closed_loop_saturation: [/dim]sentence 7
+        [bold]file 405[not bold]: tool 342 tool version 517, format version 428; 2 points[/not bold][/bold]
+        [dim]note closed_loop_saturation: [/dim]sentence 666
+        [dim]note closed_loop_saturation: [/dim]sentence 667
 
-        [bold]name 8[/bold]: open loop, 10.1 req/s offered, evenly spaced, at most 9 at once
-          model 18; precision 19; 11 x hardware 12; tp 13, pp 14, ep 15; engine 16 engine version 17; dataset 20; notes
-          21; notes 22
+        [bold]name 427[/bold]: open loop, 724.2 req/s offered, evenly spaced, at most 211 at once
+          model 606; precision 571; 447 x hardware 645; tp 726, pp 474, ep 486; engine 658 engine version 237; dataset
+          437; notes 625; notes 626
          |
-        requests | 23 ok, 24 failed, 25 unfinished in 26.3 s; 2 kept in the file
-        rate | 27.3 req/s achieved, 28.3 req/s sent
-        tokens | prompt 30.3, output 32.3 on average, 114 % of prompts cached, counted by the server, nominal 35.4 /
-          34.3
+        requests | 213 ok, 134 failed, 290 unfinished in 12.8 min; 2 kept in the file
+        rate | 258 req/s achieved, 465 req/s sent
+        tokens | prompt 807, output 808 on average, 43.8 % of prompts cached, counted by the server, nominal 214 / 222
         latency | mean | p50 | p90 | p95 | p99 | definition
-        TTFT | 36.4 s | - | - | - | - | [dim]first token - sent; one a request[/dim]
-        TTFT | 41.4 s | - | - | - | - | [dim]first token - sent; one a request[/dim]
-        TTFT | 46.5 s | - | - | - | - | [dim]first token - sent; one a request[/dim]
-        goodput as reported by the tool: 51.5 req/s, 5.2 % of those sent, verdict 53; limits ttft 54.5 s, tpot 55.5 s,
-          itl 56.6 s, ntpot 57.6 s, e2e 58.6 s; a one-token answer counts as good
-        goodput recounted by the rule of name 61: 62 of 63 sent (6 %), 59.6 req/s; limits ttft 1.08 min, tpot 1.09 min,
-          itl 1.11 min, ntpot 1.13 min, e2e 1.14 min
-        [dim]note closed_loop_saturation: [/dim]sentence 69
-        [dim]note closed_loop_saturation: [/dim]sentence 70
+        TTFT | 2.42 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
+        TTFT | 2.44 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
+        TTFT | 2.46 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
+        goodput as reported by the tool: 357 req/s, 17.1 % of those sent, verdict 248; limits ttft 11.7 min, tpot 13
+          min, itl 6.87 min, ntpot 12.4 min, e2e 15.1 min; a one-token answer counts as good
+        goodput recounted by the rule of name 428: 859 of 393 sent (17.2 %), 358 req/s; limits ttft 11.8 min, tpot 13
+          min, itl 6.88 min, ntpot 12.4 min, e2e 15.1 min
+        [dim]note closed_loop_saturation: [/dim]sentence 668
+        [dim]note closed_loop_saturation: [/dim]sentence 669
 
-        [bold]name 71[/bold]: open loop, 73.73 req/s offered, evenly spaced, at most 72 at once
-          model 81; precision 82; 74 x hardware 75; tp 76, pp 77, ep 78; engine 79 engine version 80; dataset 83; notes
-          84; notes 85
+        [bold]name 429[/bold]: open loop, 725.2 req/s offered, evenly spaced, at most 212 at once
+          model 607; precision 572; 448 x hardware 646; tp 727, pp 475, ep 487; engine 659 engine version 238; dataset
+          438; notes 627; notes 628
          |
-        requests | 86 ok, 87 failed, 88 unfinished in 1.5 min; 2 kept in the file
-        rate | 90.9 req/s achieved, 91.9 req/s sent
-        tokens | prompt 93.9, output 96 on average, 104 % of prompts cached, counted by the server, nominal 99 / 98
+        requests | 214 ok, 135 failed, 291 unfinished in 12.8 min; 2 kept in the file
+        rate | 259 req/s achieved, 466 req/s sent
+        tokens | prompt 809, output 810 on average, 43.9 % of prompts cached, counted by the server, nominal 215 / 223
         latency | mean | p50 | p90 | p95 | p99 | definition
-        TTFT | 1.67 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
-        TTFT | 1.75 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
-        TTFT | 1.83 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
-        goodput as reported by the tool: 115 req/s, 11.5 % of those sent, verdict 116; limits ttft 1.97 min, tpot 1.99
-          min, itl 2 min, ntpot 2.02 min, e2e 2.04 min; a one-token answer counts as good
-        [dim]note closed_loop_saturation: [/dim]sentence 122
-        [dim]note closed_loop_saturation: [/dim]sentence 123
+        TTFT | 2.47 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
+        TTFT | 2.49 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
+        TTFT | 2.51 min | - | - | - | - | [dim]first token - sent; one a request[/dim]
+        goodput as reported by the tool: 359 req/s, 17.3 % of those sent, verdict 249; limits ttft 11.8 min, tpot 13
+          min, itl 6.9 min, ntpot 12.4 min, e2e 15.1 min; a one-token answer counts as good
+        [dim]note closed_loop_saturation: [/dim]sentence 670
+        [dim]note closed_loop_saturation: [/dim]sentence 671
         """,
     )
     bare = MadeUp(is_bare=True)
     check_page(
         loadtests_page([(bare(LoadTest), ((bare(Goodput),), ()))] * 2),
         """
-        [bold]file 2[not bold]: tool 3, version not stated; 2 points[/not bold][/bold]
-        [bold red]serious rows_left_out: [/bold red]sentence 4
-        [bold red]serious rows_left_out: [/bold red]sentence 5
+        [bold]file 405[not bold]: tool 342, version not stated; 2 points[/not bold][/bold]
+        [bold red]serious rows_left_out: [/bold red]sentence 666
+        [bold red]serious rows_left_out: [/bold red]sentence 667
 
-        [bold]name 6[/bold]: all requests at once
-          notes 7; notes 8
+        [bold]name 427[/bold]: all requests at once
+          notes 625; notes 626
          |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
@@ -98,13 +97,13 @@ def test_load_tests() -> None:
         latency | mean | p50 | p90 | p95 | p99 | definition
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
-        goodput recounted by the rule of name 17: 18 of 19 determined (-), of the requests kept; limits not stored in
+        goodput recounted by the rule of name 428: 859 of 393 determined (-), of the requests kept; limits not stored in
           the file
-        [bold red]serious rows_left_out: [/bold red]sentence 20
-        [bold red]serious rows_left_out: [/bold red]sentence 21
+        [bold red]serious rows_left_out: [/bold red]sentence 668
+        [bold red]serious rows_left_out: [/bold red]sentence 669
 
-        [bold]name 22[/bold]: all requests at once
-          notes 23; notes 24
+        [bold]name 429[/bold]: all requests at once
+          notes 627; notes 628
          |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
@@ -112,15 +111,15 @@ def test_load_tests() -> None:
         latency | mean | p50 | p90 | p95 | p99 | definition
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
-        [bold red]serious rows_left_out: [/bold red]sentence 33
-        [bold red]serious rows_left_out: [/bold red]sentence 34
+        [bold red]serious rows_left_out: [/bold red]sentence 670
+        [bold red]serious rows_left_out: [/bold red]sentence 671
 
-        [bold]file 2[not bold]: tool 3, version not stated; 2 points[/not bold][/bold]
-        [bold red]serious rows_left_out: [/bold red]sentence 4
-        [bold red]serious rows_left_out: [/bold red]sentence 5
+        [bold]file 405[not bold]: tool 342, version not stated; 2 points[/not bold][/bold]
+        [bold red]serious rows_left_out: [/bold red]sentence 666
+        [bold red]serious rows_left_out: [/bold red]sentence 667
 
-        [bold]name 6[/bold]: all requests at once
-          notes 7; notes 8
+        [bold]name 427[/bold]: all requests at once
+          notes 625; notes 626
          |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
@@ -128,13 +127,13 @@ def test_load_tests() -> None:
         latency | mean | p50 | p90 | p95 | p99 | definition
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
-        goodput recounted by the rule of name 17: 18 of 19 determined (-), of the requests kept; limits not stored in
+        goodput recounted by the rule of name 428: 859 of 393 determined (-), of the requests kept; limits not stored in
           the file
-        [bold red]serious rows_left_out: [/bold red]sentence 20
-        [bold red]serious rows_left_out: [/bold red]sentence 21
+        [bold red]serious rows_left_out: [/bold red]sentence 668
+        [bold red]serious rows_left_out: [/bold red]sentence 669
 
-        [bold]name 22[/bold]: all requests at once
-          notes 23; notes 24
+        [bold]name 429[/bold]: all requests at once
+          notes 627; notes 628
          |
         requests | - ok, - failed in -; 2 kept in the file
         rate | - achieved
@@ -142,8 +141,8 @@ def test_load_tests() -> None:
         latency | mean | p50 | p90 | p95 | p99 | definition
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
         client delay | - | - | - | - | - | [dim]sent - the moment it should have been sent; one a request[/dim]
-        [bold red]serious rows_left_out: [/bold red]sentence 33
-        [bold red]serious rows_left_out: [/bold red]sentence 34
+        [bold red]serious rows_left_out: [/bold red]sentence 670
+        [bold red]serious rows_left_out: [/bold red]sentence 671
         """,
     )
 
@@ -158,7 +157,7 @@ def test_an_offered_load_in_words() -> None:
     check_page(
         [load_in_words(each) for each in loads],
         """
-        open loop, 2.02 req/s offered, evenly spaced, at most 5 at once
+        open loop, 724.2 req/s offered, evenly spaced, at most 5 at once
         open loop, rate not stated
         closed loop, 5 clients
         closed loop, clients not stated
@@ -176,38 +175,38 @@ def test_a_gate() -> None:
     check_answer(
         MadeUp()(GateAnswer),
         """
-        verdict: slower; device time per request: -33.3%
-        [bold]after 4 is [bold red][/bold]slower[/bold red]: device time per request changes by -33.3% (+405.0% to
-          +506.0%, 90 % interval) against before 7; the tolerance is 1%.
-        [dim]replica 9, 10.1 requests of 11 prompt and 12 output tokens at once.[/dim]
+        verdict: slower; device time per request: +288.3%
+        [bold]after 774 is [bold red][/bold]slower[/bold red]: device time per request changes by +288.3% (+43633.0% to
+          +46966.0%, 90 % interval) against before 563; the tolerance is 39%.
+        [dim]replica 393, 712.0 requests of 812 prompt and 594 output tokens at once.[/dim]
 
         # Steps
         time | before | after | ratio | low | high
-        name 13 | 3.03 s | 2.02 s | 0.667 | 5.050 | 6.060
-        name 16 | 14.1 s | 15.2 s | 1.071 | 17.170 | 18.180
-        name 21 | 19.2 s | 20.2 s | 1.053 | 22.220 | 23.230
+        name 427 | 3.16 min | 12.3 min | 3.883 | 437.330 | 470.660
+        name 428 | 3.18 min | 12.3 min | 3.868 | 438.340 | 471.670
+        name 429 | 3.2 min | 12.3 min | 3.853 | 439.350 | 472.680
 
-        For service 24: 25 replicas (27 to 28) in place of 26, -1, at nominal step times: +29 USD in 30.3 h.
+        For service 887: 319 replicas (561 to 359) in place of 701, -382, at nominal step times: +422 USD in 304.01 h.
 
-        - These tests can detect a change of 9.5% or more.
-        - They do not cover unseen 31, unseen 32, 3% of that time: a change there would go unnoticed.
+        - These tests can detect a change of 3.7% or more.
+        - They do not cover unseen 318, unseen 319, 11% of that time: a change there would go unnoticed.
         """,
     )
     check_answer(
         MadeUp(is_bare=True, unseen=())(GateAnswer),
         """
-        verdict: cannot tell; device time per request: -33.3%
-        [bold]after 4 is [bold yellow][/bold]cannot tell[/bold yellow]: device time per request changes by -33.3%
-          (+405.0% to +506.0%, 90 % interval) against before 7; the tolerance is 1%.
-        [dim]replica 9, 10.1 requests of 11 prompt and 12 output tokens at once.[/dim]
+        verdict: cannot tell; device time per request: +288.3%
+        [bold]after 774 is [bold yellow][/bold]cannot tell[/bold yellow]: device time per request changes by +288.3%
+          (+43633.0% to +46966.0%, 90 % interval) against before 563; the tolerance is 39%.
+        [dim]replica 393, 712.0 requests of 812 prompt and 594 output tokens at once.[/dim]
 
         # Steps
         time | before | after | ratio | low | high
-        name 13 | 3.03 s | 2.02 s | 0.667 | 5.050 | 6.060
-        name 16 | 14.1 s | 15.2 s | 1.071 | 17.170 | 18.180
-        name 21 | 19.2 s | 20.2 s | 1.053 | 22.220 | 23.230
+        name 427 | 3.16 min | 12.3 min | 3.883 | 437.330 | 470.660
+        name 428 | 3.18 min | 12.3 min | 3.868 | 438.340 | 471.670
+        name 429 | 3.2 min | 12.3 min | 3.853 | 439.350 | 472.680
 
-        - These tests can detect a change of 9.5% or more.
+        - These tests can detect a change of 3.7% or more.
         """,
     )
 
@@ -216,22 +215,22 @@ def test_a_gate_without_prices() -> None:
     check_answer(
         MadeUp(usd=None)(GateAnswer),
         """
-        verdict: slower; device time per request: -33.3%
-        [bold]after 4 is [bold red][/bold]slower[/bold red]: device time per request changes by -33.3% (+405.0% to
-          +506.0%, 90 % interval) against before 7; the tolerance is 1%.
-        [dim]replica 9, 10.1 requests of 11 prompt and 12 output tokens at once.[/dim]
+        verdict: slower; device time per request: +288.3%
+        [bold]after 774 is [bold red][/bold]slower[/bold red]: device time per request changes by +288.3% (+43633.0% to
+          +46966.0%, 90 % interval) against before 563; the tolerance is 39%.
+        [dim]replica 393, 712.0 requests of 812 prompt and 594 output tokens at once.[/dim]
 
         # Steps
         time | before | after | ratio | low | high
-        name 13 | 3.03 s | 2.02 s | 0.667 | 5.050 | 6.060
-        name 16 | 14.1 s | 15.2 s | 1.071 | 17.170 | 18.180
-        name 21 | 19.2 s | 20.2 s | 1.053 | 22.220 | 23.230
+        name 427 | 3.16 min | 12.3 min | 3.883 | 437.330 | 470.660
+        name 428 | 3.18 min | 12.3 min | 3.868 | 438.340 | 471.670
+        name 429 | 3.2 min | 12.3 min | 3.853 | 439.350 | 472.680
 
-        For service 24: 25 replicas (27 to 28) in place of 26, -1, at nominal step times; the plan has no price for
-          them.
+        For service 887: 319 replicas (561 to 359) in place of 701, -382, at nominal step times; the plan has no price
+          for them.
 
-        - These tests can detect a change of 9.5% or more.
-        - They do not cover unseen 29, unseen 30, 3% of that time: a change there would go unnoticed.
+        - These tests can detect a change of 3.7% or more.
+        - They do not cover unseen 318, unseen 319, 11% of that time: a change there would go unnoticed.
         """,
     )
 
@@ -240,31 +239,32 @@ def test_a_measurement() -> None:
     check_answer(
         MadeUp()(MeasureAnswer),
         """
-        replicas: 2 (3 to 4); tests: 2; verdict: decided
-        [bold]service 5: 2 replicas[/bold] (3 to 4) on nominal step times, [bold green]decided[/bold green]: stopped 6.
-        [dim]replica 7, driven by tool 8.[/dim]
+        replicas: 576 (561 to 359); tests: 2; verdict: decided
+        [bold]service 887: 576 replicas[/bold] (561 to 359) on nominal step times, [bold green]decided[/bold green]:
+          stopped 401.
+        [dim]replica 393, driven by tool 342.[/dim]
 
         after test | req/s | requests | time | replicas | range | step times within
-        test 13 | 10.1 | 9 | 11.1 s | 14 | 15 to 16 | x 12.1
-        test 21 | 18.2 | 17 | 19.2 s | 22 | 23 to 24 | x 20.2
-        test 29 | 26.3 | 25 | 27.3 s | 2 | 3 to 4 | x 28.3
+        test 497 | 624 | 822 | 14.7 min | 577 | 562 to 360 | x 279
+        test 498 | 625 | 823 | 14.7 min | 578 | 563 to 361 | x 280
+        test 499 | 626 | 824 | 14.7 min | 576 | 561 to 359 | x 281
 
-        Used: 0.5 of 0.5555 min, 34 of 35 requests, 36 of 37 tokens, 30.30 of 31.31 USD.
-        Results, calibration and a diff of the plan file are in folder 39; review plan.diff.
+        Used: 14.8 of 14.7797 min, 825 of 826 requests, 755 of 756 tokens, 422.18 of 423.19 USD.
+        Results, calibration and a diff of the plan file are in folder 818; review plan.diff.
         """,
     )
     check_answer(
         MadeUp(is_bare=True, rows=(), diff="", requests=0)(MeasureAnswer),
         """
-        replicas: 2 (3 to 4); tests: 0; verdict: undecided
-        [bold]service 5: 2 replicas[/bold] (3 to 4) on nominal step times, [bold yellow]undecided[/bold yellow]: stopped
-          6.
-        [dim]replica 7, driven by tool 8.[/dim]
+        replicas: 576 (561 to 359); tests: 0; verdict: undecided
+        [bold]service 887: 576 replicas[/bold] (561 to 359) on nominal step times, [bold yellow]undecided[/bold yellow]:
+          stopped 401.
+        [dim]replica 393, driven by tool 342.[/dim]
 
         after test | req/s | requests | time | replicas | range | step times within
-        test 10 |  |  |  | 2 | 3 to 4 | x 9.09
+        test 497 |  |  |  | 576 | 561 to 359 | x 279
 
-        Used: 0.2 of 0.202 min, 0 of 0 requests, 13 of 14 tokens, no price, so cost not counted.
+        Used: 14.7 of 14.7292 min, 0 of 0 requests, 755 of 756 tokens, no price, so cost not counted.
         """,
     )
 
@@ -273,47 +273,51 @@ def test_a_validation() -> None:
     check_answer(
         MadeUp(step=STEP)(Validation),
         """
-        verdict: validated; inside their bands: 4 of 4
-        [bold]The plan for service 15 is [bold green][/bold]validated[/bold green], tested on 2026-11-15: 4 of 4
+        verdict: validated; inside their bands: 0 of 4
+        [bold]The plan for service 887 is [bold green][/bold]validated[/bold green], tested on 2028-01-22: 0 of 4
           statistics lie within their 80 % bands.
-        [dim]replica 16, by the roofline step model (estimated), 1.7 % of prompt tokens cached in the plan.[/dim]
+        [dim]replica 393, by the roofline step model (estimated), 67.3 % of prompt tokens cached in the plan.[/dim]
 
-        # name 19, 18 requests: validated
+        # name 427, 822 requests: validated
         statistic | predicted | low | high | measured | ratio |
-        name 22 | 20.2 unit 21 | 2.02 unit 21 | 4.04 unit 21 | 3.03 unit 21 | 0.15 | [green]inside[/green]
-        name 25 | 23.2 unit 24 | 5.05 unit 24 | 7.07 unit 24 | 6.06 unit 24 | 0.26 | [green]inside[/green]
-          sentence 26
-          sentence 27
+        name 428 | 179 unit 408 | 788 unit 408 | 173 unit 408 | 231 unit 408 | 1.29 | [bold red]beyond twice the
+          band[/bold red]
+        name 429 | 180 unit 409 | 789 unit 409 | 174 unit 409 | 232 unit 409 | 1.29 | [bold red]beyond twice the
+          band[/bold red]
+          sentence 666
+          sentence 667
 
-        # name 29, 28 requests: validated
+        # name 430, 823 requests: validated
         statistic | predicted | low | high | measured | ratio |
-        name 32 | 30.3 unit 31 | 8.08 unit 31 | 10.1 unit 31 | 9.09 unit 31 | 0.30 | [green]inside[/green]
-        name 35 | 33.3 unit 34 | 11.1 unit 34 | 13.1 unit 34 | 12.1 unit 34 | 0.36 | [green]inside[/green]
-          sentence 36
-          sentence 37
+        name 431 | 181 unit 410 | 790 unit 410 | 175 unit 410 | 233 unit 410 | 1.29 | [bold red]beyond twice the
+          band[/bold red]
+        name 432 | 182 unit 411 | 791 unit 411 | 176 unit 411 | 234 unit 411 | 1.29 | [bold red]beyond twice the
+          band[/bold red]
+          sentence 668
+          sentence 669
         """,
     )
     check_answer(
         MadeUp(is_bare=True, step=STEP, low_value=1.0, measured_value=3.0, high_value=90.0)(Validation),
         """
         verdict: cannot tell; inside their bands: 4 of 4
-        [bold]The plan for service 2 is [bold yellow][/bold]cannot tell[/bold yellow]: 4 of 4 statistics lie within
+        [bold]The plan for service 887 is [bold yellow][/bold]cannot tell[/bold yellow]: 4 of 4 statistics lie within
           their 80 % bands.
-        [dim]replica 3, by the roofline step model (estimated), 0.4 % of prompt tokens cached in the plan.[/dim]
+        [dim]replica 393, by the roofline step model (estimated), 67.3 % of prompt tokens cached in the plan.[/dim]
 
-        # name 5: cannot tell
+        # name 427: cannot tell
         statistic | predicted | low | high | measured | ratio |
-        name 8 | 6.06 unit 7 | 1 unit 7 | 90 unit 7 | 3 unit 7 | 0.50 | [green]inside[/green]
-        name 11 | 9.09 unit 10 | 1 unit 10 | 90 unit 10 | 3 unit 10 | 0.33 | [green]inside[/green]
-          sentence 12
-          sentence 13
+        name 428 | 179 unit 408 | 1 unit 408 | 90 unit 408 | 3 unit 408 | 0.02 | [green]inside[/green]
+        name 429 | 180 unit 409 | 1 unit 409 | 90 unit 409 | 3 unit 409 | 0.02 | [green]inside[/green]
+          sentence 666
+          sentence 667
 
-        # name 14: cannot tell
+        # name 430: cannot tell
         statistic | predicted | low | high | measured | ratio |
-        name 17 | 15.2 unit 16 | 1 unit 16 | 90 unit 16 | 3 unit 16 | 0.20 | [green]inside[/green]
-        name 20 | 18.2 unit 19 | 1 unit 19 | 90 unit 19 | 3 unit 19 | 0.17 | [green]inside[/green]
-          sentence 21
-          sentence 22
+        name 431 | 181 unit 410 | 1 unit 410 | 90 unit 410 | 3 unit 410 | 0.02 | [green]inside[/green]
+        name 432 | 182 unit 411 | 1 unit 411 | 90 unit 411 | 3 unit 411 | 0.02 | [green]inside[/green]
+          sentence 668
+          sentence 669
         """,
     )
 
@@ -324,54 +328,54 @@ def test_a_simulation() -> None:
     check_answer(
         MadeUp(step=STEP, pool=pool, counts=counts, judged=None)(Simulated),
         """
-        replica: replica 2; traffic: traffic 3; goodput: 4.04 req/s; keeping up: yes
-        [bold]replica 2[/bold], 2 replicas, least requests, by the roofline step model ([yellow]estimated[/yellow])
-        traffic 3: 9.09 req/s for 10.1 s; all had finished after 11.1 s.
+        replica: replica 393; traffic: traffic 693; goodput: 476 req/s; keeping up: yes
+        [bold]replica 393[/bold], 2 replicas, least requests, by the roofline step model ([yellow]estimated[/yellow])
+        traffic 693: 724 req/s for 12.8 min; all had finished after 12.8 min.
 
         # SLOs
         class | SLO | found | verdict
-        name 14 | ttft p6.2 <= 63.63 s | 1.08 min | [red]violated[/red]
-        name 14 | ttft p6.5 <= 66.66 s | 1.13 min | [red]violated[/red]
-        name 27 | ttft p6.8 <= 69.69 s | 1.18 min | [red]violated[/red]
-        name 27 | ttft p7.1 <= 72.72 s | 1.23 min | [red]violated[/red]
+        name 427 | ttft p23.5 <= 450.46 s | 2.24 min | [green]met[/green]
+        name 427 | ttft p23.6 <= 451.47 s | 2.26 min | [green]met[/green]
+        name 428 | ttft p23.7 <= 452.48 s | 2.27 min | [green]met[/green]
+        name 428 | ttft p23.8 <= 453.49 s | 2.29 min | [green]met[/green]
 
         # Latencies
         class | latency | mean | p50 | p90 | p95 | p99
-        name 14 | latencies 12 | 15.2 s | 17.2 s | 19.2 s |  |
-        name 14 | latencies 13 | 20.2 s | 22.2 s | 24.2 s |  |
-        name 27 | latencies 25 | 28.3 s | 30.3 s | 32.3 s |  |
-        name 27 | latencies 26 | 33.3 s | 35.4 s | 37.4 s |  |
+        name 427 | latencies 133 | 2.42 min | 3.03 min | 3.06 min |  |
+        name 427 | latencies 134 | 2.44 min | 3.1 min | 3.13 min |  |
+        name 428 | latencies 135 | 2.46 min | 3.16 min | 3.2 min |  |
+        name 428 | latencies 136 | 2.47 min | 3.23 min | 3.27 min |  |
 
         # Requests
         class | sent | late | refused: queue full | refused: longer than the cache | timed out | cancelled | failed |
           unfinished | goodput | of sent
-        name 14 | 28 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 38.4 req/s | 0 %
-        name 27 | 28 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 39.4 req/s | 0 %
+        name 427 | 28 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 477 req/s | 0 %
+        name 428 | 28 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 478 req/s | 0 %
 
         # While requests arrived
          | value
-        goodput | 4.04 req/s
-        output tokens | 44.4 tokens/s
-        running, all replicas | 45.5
-        waiting | 46.5, at most 47
-        KV in use | 4.8 %, at most 4.9 %
-        KV tokens per replica | 50
-        prompt tokens served from cache | 105 %
-        preemptions | 51 (52 tokens recomputed)
-        busy | 5.3 %
+        goodput | 476 req/s
+        output tokens | 154 tokens/s
+        running, all replicas | 585
+        waiting | 676, at most 274
+        KV in use | 33.2 %, at most 63 %
+        KV tokens per replica | 472
+        prompt tokens served from cache | 46.6 %
+        preemptions | 355 (616 tokens recomputed)
+        busy | 73.6 %
 
         # Physics
         law | left | right |
-        name 54 | 55.5 unit 56 | 57.6 unit 56 | holds
-        name 58 | 59.6 unit 60 | 61.6 unit 60 | holds
+        name 429 | 470 unit 408 | 898 unit 408 | holds
+        name 430 | 471 unit 409 | 899 unit 409 | holds
         Little's law; tokens computed = tokens of requests |  |  | hold exactly
 
         - It was not measured.
-        - Prefix caches are simulated block by block: 7.4% of prompt tokens were found, requests held 8% of a replica's
-          blocks at most, shared ones once. prefixes 76
-        - 7.7% of what was found came from host memory, loaded in the step that admitted its request.
-        - 78 requests of the trace have no time or no length, and were left out.
-        - 6 requests are longer than the whole cache of 50 tokens.
+        - Prefix caches are simulated block by block: 77.6% of prompt tokens were found, requests held 11% of a
+          replica's blocks at most, shared ones once. prefixes 575
+        - 33.6% of what was found came from host memory, loaded in the step that admitted its request.
+        - 763 requests of the trace have no time or no length, and were left out.
+        - 6 requests are longer than the whole cache of 472 tokens.
         """,
     )
 
@@ -380,53 +384,53 @@ def test_load_tests_simulated_as_they_were_run() -> None:
     check_answer(
         MadeUp(step=STEP)(RepeatedTests),
         """
-        replica: replica 10; load tests: 2; measured inside the band: 0 of 4
-        [bold]replica 10[/bold], 1 replica, by the roofline step model ([yellow]estimated[/yellow])
+        replica: replica 393; load tests: 2; measured inside the band: 0 of 4
+        [bold]replica 393[/bold], 1 replica, by the roofline step model ([yellow]estimated[/yellow])
 
         # Load tests, as they were run
         test | latency | predicted | 80 % band | measured |
-        name 12 | latency 13 statistic 14 | 15.2 s | 3.03 s to 11.1 s | 2.02 s | outside
-        name 12 | latency 17 statistic 18 | 19.2 s | 5.05 s to 16.2 s | 4.04 s | outside
-        name 12 | output | 21.2 tokens/s |  | 20.2 tokens/s |
-        name 12 | answered | 0.02 of sent | 0.02 to 0.03 | 0.02 of sent | inside
-        name 27 | latency 28 statistic 29 | 30.3 s | 7.07 s to 26.3 s | 6.06 s | outside
-        name 27 | latency 32 statistic 33 | 34.3 s | 9.09 s to 31.3 s | 8.08 s | outside
-        name 27 | output | 36.4 tokens/s |  | 35.4 tokens/s |
-        name 27 | answered | 0.04 of sent | 0.04 to 0.04 | 0.04 of sent | inside
+        name 427 | latency 285 statistic 257 | 6.77 min | 9.98 min to 10.7 min | 7.14 min | outside
+        name 427 | latency 286 statistic 258 | 6.78 min | 10 min to 10.7 min | 7.15 min | outside
+        name 427 | output | 154 tokens/s |  | 895 tokens/s |
+        name 427 | answered | 0.42 of sent | 0.46 to 0.27 | 0.56 of sent | outside
+        name 428 | latency 287 statistic 259 | 6.8 min | 10 min to 10.7 min | 7.17 min | outside
+        name 428 | latency 288 statistic 260 | 6.82 min | 10 min to 10.8 min | 7.19 min | outside
+        name 428 | output | 155 tokens/s |  | 896 tokens/s |
+        name 428 | answered | 0.42 of sent | 0.47 to 0.27 | 0.56 of sent | outside
 
         - It was not measured.
-        - sentence 41
-        - sentence 42
-        - point 43 was left out: it reason 44.
-        - point 45 was left out: it reason 46.
-        - name 12 lies beyond what the step model was measured in (1.9e+14 times as many sequences, KV tokens or prompt
-          tokens): its band is wider for it.
-        - name 27 lies beyond what the step model was measured in (3.9e+14 times as many sequences, KV tokens or prompt
-          tokens): its band is wider for it.
+        - sentence 666
+        - sentence 667
+        - point 713 was left out: it reason 497.
+        - point 714 was left out: it reason 498.
+        - name 427 lies beyond what the step model was measured in (3.3e+129 times as many sequences, KV tokens or
+          prompt tokens): its band is wider for it.
+        - name 428 lies beyond what the step model was measured in (6.7e+129 times as many sequences, KV tokens or
+          prompt tokens): its band is wider for it.
         """,
     )
     check_answer(
         MadeUp(is_bare=True, step=STEP, success_fraction=1.0, success_low_fraction=1.0, left_out=())(RepeatedTests),
         """
-        replica: replica 2; load tests: 2
-        [bold]replica 2[/bold], 1 replica, by the roofline step model ([yellow]estimated[/yellow])
+        replica: replica 393; load tests: 2
+        [bold]replica 393[/bold], 1 replica, by the roofline step model ([yellow]estimated[/yellow])
 
         # Load tests, as they were run
         test | latency | predicted | 80 % band | measured |
-        name 5 | latency 6 statistic 7 | 8.08 s | 3.03 s to 4.04 s |  |
-        name 5 | latency 11 statistic 12 | 13.1 s | 9.09 s to 10.1 s |  |
-        name 5 | output | 14.1 tokens/s |  |  |
-        name 17 | latency 18 statistic 19 | 20.2 s | 15.2 s to 16.2 s |  |
-        name 17 | latency 23 statistic 24 | 25.2 s | 21.2 s to 22.2 s |  |
-        name 17 | output | 26.3 tokens/s |  |  |
+        name 427 | latency 285 statistic 257 | 6.77 min | 9.98 min to 10.7 min |  |
+        name 427 | latency 286 statistic 258 | 6.78 min | 10 min to 10.7 min |  |
+        name 427 | output | 154 tokens/s |  |  |
+        name 428 | latency 287 statistic 259 | 6.8 min | 10 min to 10.7 min |  |
+        name 428 | latency 288 statistic 260 | 6.82 min | 10 min to 10.8 min |  |
+        name 428 | output | 155 tokens/s |  |  |
 
         - It was not measured.
-        - sentence 27
-        - sentence 28
-        - name 5 lies beyond what the step model was measured in (6.6e+08 times as many sequences, KV tokens or prompt
-          tokens): its band is wider for it.
-        - name 17 lies beyond what the step model was measured in (1.3e+09 times as many sequences, KV tokens or prompt
-          tokens): its band is wider for it.
+        - sentence 666
+        - sentence 667
+        - name 427 lies beyond what the step model was measured in (3.3e+129 times as many sequences, KV tokens or
+          prompt tokens): its band is wider for it.
+        - name 428 lies beyond what the step model was measured in (6.7e+129 times as many sequences, KV tokens or
+          prompt tokens): its band is wider for it.
         """,
     )
 
@@ -435,97 +439,100 @@ def test_sizes() -> None:
     check_answer(
         MadeUp()(SizeAnswer),
         """
-        rate: 2.02 req/s; size: 4 replicas
-        [bold]4 replicas[not bold] of replica 5 for 2.02 req/s (as stated); undecided from 6 on.[/not bold][/bold]
-        At conservative step times, 16.2 x nominal: the factor at the chosen risk for evidence that is stated. At
-          nominal step times 4 replicas would do.
-        Note: Step basis: basis 18. The share of requests over all such windows decides.
-        Note: 6 or 3 replicas: undecided after 4 windows of 17 s, the heaviest looked at most; the larger is taken.
-        Note: So low a load was tried at 20.2 req/s, which one replica carries too.
+        rate: 624 req/s; size: 577 replicas
+        [bold]577 replicas[not bold] of replica 393 for 624 req/s (as stated); undecided from 561 on.[/not bold][/bold]
+        At conservative step times, 279 x nominal: the factor at the chosen risk for evidence that is stated. At nominal
+          step times 577 replicas would do.
+        Note: Step basis: basis 284. The share of requests over all such windows decides.
+        Note: 561 or 576 replicas: undecided after 4 windows of 767 s, the heaviest looked at most; the larger is taken.
+        Note: Simulated as a sub-pool of 333 replicas with its share of the load; a smaller pool smooths less, so the
+          number errs on the safe side.
 
         #
          | value
-        devices | 28
+        devices | 257919
         violated with one fewer | stability
-        load per replica | 12.1 req/s
-        goodput per device | 1.88 req/s
-        KV in use | 1,414 %
-        p95 time before admission | 15.2 s
+        load per replica | 724 req/s
+        goodput per device | 1.65 req/s
+        KV in use | 73,730 %
+        p95 time before admission | 12.3 min
 
-        # At 12.1 req/s a replica
+        # At 724 req/s a replica
         class | latency | p50 | p95 | p99
-        latencies 21 | ttft |  |  |
-        latencies 21 | tpot |  |  |
-        latencies 21 | itl |  |  |
-        latencies 21 | e2e |  |  |
-        latencies 24 | ttft |  |  |
-        latencies 24 | tpot |  |  |
-        latencies 24 | itl |  |  |
-        latencies 24 | e2e |  |  |
+        latencies 133 | ttft |  |  |
+        latencies 133 | tpot |  |  |
+        latencies 133 | itl |  |  |
+        latencies 133 | e2e |  |  |
+        latencies 136 | ttft |  |  |
+        latencies 136 | tpot |  |  |
+        latencies 136 | itl |  |  |
+        latencies 136 | e2e |  |  |
         """,
     )
     check_answer(
         MadeUp(is_bare=True)(SidesSized),
         """
-        rate: 2.02 req/s; prefill side: 4 replicas; decode side: 6 replicas; SLOs met together: no
-        [bold]Together 4 prefill and 6 decode replicas violate an SLO, undecided: nearest to its limit is nearest 8, 1%
-          of it used. KV transfer takes 7,070 ms (p95).[/bold]
+        rate: 624 req/s; prefill side: 577 replicas; decode side: 579 replicas; SLOs met together: no
+        [bold]Together 577 prefill and 579 decode replicas violate an SLO, undecided: nearest to its limit is nearest
+          739, 27% of it used. KV transfer takes 529,240 ms (p95).[/bold]
 
-        [bold]4 replicas[not bold] of prefill replica 10 for 12.1 req/s (the plan's busiest hour); undecided from 11
+        [bold]577 replicas[not bold] of prefill replica 522 for 625 req/s (the plan's planning rate); undecided from 561
           on.[/not bold][/bold]
-        At conservative step times, 18.2 x nominal: the factor at the chosen risk for evidence that is assumed. At
-          nominal step times 4 replicas would do.
-        Note: Step basis: basis 20. The share of requests over all such windows decides.
-        Note: 11 or 3 replicas: undecided after 4 windows of 19 s, the heaviest looked at most; the larger is taken.
-        Note: So low a load was tried at 22.2 req/s, which one replica carries too.
+        At conservative step times, 279 x nominal: the factor at the chosen risk for evidence that is assumed. At
+          nominal step times 577 replicas would do.
+        Note: Step basis: basis 284. The share of requests over all such windows decides.
+        Note: 561 or 576 replicas: undecided after 4 windows of 767 s, the heaviest looked at most; the larger is taken.
+        Note: Simulated as a sub-pool of 333 replicas with its share of the load; a smaller pool smooths less, so the
+          number errs on the safe side.
 
         #
          | value
-        devices | 52
+        devices | 257919
         violated with one fewer | one replica is enough
-        load per replica | 14.1 req/s
-        goodput per device | 1.17 req/s
-        KV in use | 1,616 %
-        p95 time before admission | 17.2 s
+        load per replica | 724 req/s
+        goodput per device | 1.65 req/s
+        KV in use | 73,730 %
+        p95 time before admission | 12.3 min
 
-        # At 14.1 req/s a replica
+        # At 724 req/s a replica
         class | latency | p50 | p95 | p99
-        latencies 23 | ttft |  |  |
-        latencies 23 | tpot |  |  |
-        latencies 23 | itl |  |  |
-        latencies 23 | e2e |  |  |
-        latencies 26 | ttft |  |  |
-        latencies 26 | tpot |  |  |
-        latencies 26 | itl |  |  |
-        latencies 26 | e2e |  |  |
+        latencies 133 | ttft |  |  |
+        latencies 133 | tpot |  |  |
+        latencies 133 | itl |  |  |
+        latencies 133 | e2e |  |  |
+        latencies 136 | ttft |  |  |
+        latencies 136 | tpot |  |  |
+        latencies 136 | itl |  |  |
+        latencies 136 | e2e |  |  |
 
-        [bold]6 replicas[not bold] of decode replica 29 for 2.02 req/s (the plan's busiest hour); undecided from 30
+        [bold]579 replicas[not bold] of decode replica 468 for 624 req/s (the plan's planning rate); undecided from 562
           on.[/not bold][/bold]
-        At conservative step times, 36.4 x nominal: the factor at the chosen risk for evidence that is assumed. At
-          nominal step times 6 replicas would do.
-        Note: Step basis: basis 38. The share of requests over all such windows decides.
-        Note: 30 or 5 replicas: undecided after 4 windows of 37 s, the heaviest looked at most; the larger is taken.
-        Note: So low a load was tried at 40.4 req/s, which one replica carries too.
+        At conservative step times, 280 x nominal: the factor at the chosen risk for evidence that is assumed. At
+          nominal step times 579 replicas would do.
+        Note: Step basis: basis 285. The share of requests over all such windows decides.
+        Note: 562 or 578 replicas: undecided after 4 windows of 768 s, the heaviest looked at most; the larger is taken.
+        Note: Simulated as a sub-pool of 334 replicas with its share of the load; a smaller pool smooths less, so the
+          number errs on the safe side.
 
         #
          | value
-        devices | 186
+        devices | 259392
         violated with one fewer | one replica is enough
-        load per replica | 32.3 req/s
-        goodput per device | 1.08 req/s
-        KV in use | 3,434 %
-        p95 time before admission | 35.4 s
+        load per replica | 725 req/s
+        goodput per device | 1.65 req/s
+        KV in use | 74,033 %
+        p95 time before admission | 12.4 min
 
-        # At 32.3 req/s a replica
+        # At 725 req/s a replica
         class | latency | p50 | p95 | p99
-        latencies 41 | ttft |  |  |
-        latencies 41 | tpot |  |  |
-        latencies 41 | itl |  |  |
-        latencies 41 | e2e |  |  |
-        latencies 44 | ttft |  |  |
-        latencies 44 | tpot |  |  |
-        latencies 44 | itl |  |  |
-        latencies 44 | e2e |  |  |
+        latencies 139 | ttft |  |  |
+        latencies 139 | tpot |  |  |
+        latencies 139 | itl |  |  |
+        latencies 139 | e2e |  |  |
+        latencies 142 | ttft |  |  |
+        latencies 142 | tpot |  |  |
+        latencies 142 | itl |  |  |
+        latencies 142 | e2e |  |  |
         """,
     )
 
@@ -534,21 +541,22 @@ def test_prefill_and_decode_apart() -> None:
     check_answer(
         MadeUp()(SplitSimulated),
         """
-        decode replica: replica 2; prefill replica: prefill replica 3; best split: name 10; disaggregation pays off: no
-        [bold]decode: replica 2; prefill: prefill replica 3[/bold]
-        traffic 46
-        A prompt token's KV is 0.0444 kB, sent at 0.0000000455 GB/s between two replicas.
+        decode replica: replica 393; prefill replica: prefill replica 522; best split: name 427; disaggregation pays
+          off: no
+        [bold]decode: replica 393; prefill: prefill replica 522[/bold]
+        traffic 693
+        A prompt token's KV is 0.452 kB, sent at 0.000000338 GB/s between two replicas.
 
-        # Arrangements of 12 devices
+        # Arrangements of 447 devices
          | ttft p50 | ttft p95 | tpot p50 | tpot p95 | e2e p95 | good | prefill busy | decode busy | is
-        name 16 | 13,130 ms | 14,140 ms | 15,150 ms | 5,050 ms | 17.2 s | 0.4% | 2% | 2% | requested
-        name 23 | 20,200 ms | 21,210 ms | 22,220 ms | 7,070 ms | 24.2 s | 0.6% | 2% | 3% |
-        name 10 | 27,270 ms | 28,280 ms | 29,290 ms | 9,090 ms | 30.3 s | 0.8% | 3% | 3% | the best split
-        name 40 | 36,360 ms | 37,370 ms | 38,380 ms | 39,390 ms | 41.4 s | 1.1% | 4% | 4% |
-        notes 47
-        notes 48
-        Disaggregation does not pay off here: with name 10, the best split, 0.8% of requests meet SLOs against 1.1%
-          colocated (TTFT p95 -24%, TPOT p95 -77%).
+        name 428 | 419,150 ms | 143,420 ms | 874,660 ms | 697,910 ms | 659 s | 39.0% | 16% | 64% | requested
+        name 429 | 420,160 ms | 144,430 ms | 875,670 ms | 698,920 ms | 660 s | 39.1% | 17% | 64% |
+        name 427 | 421,170 ms | 145,440 ms | 876,680 ms | 699,930 ms | 661 s | 39.2% | 17% | 64% | the best split
+        name 430 | 422,180 ms | 146,450 ms | 877,690 ms | 700,940 ms | 662 s | 39.3% | 17% | 64% |
+        notes 625
+        notes 626
+        Disaggregation does not pay off here: with name 427, the best split, 39.2% of requests meet SLOs against 39.3%
+          colocated (TTFT p95 -1%, TPOT p95 -0%).
         Not simulated: failures of either pool, transfers that queue for a link, and prompts recomputed where a decode
           replica runs out of cache.
         """,
@@ -563,36 +571,36 @@ def test_a_calibration() -> None:
     check_answer(
         MadeUp(parameters=factors, residuals=residuals, held_out=(made(Residual, **same),))(Fitted),
         """
-        replica: model 2 on 12 x device 5; points: 6; left out: 2; anomalies: name 7, name 8
-        model 2 on device 5, engine 15, tp=3 pp=4 ep=13 dp_attention=14: 6 points
+        replica: model 606 on 344124 x device 371; points: 814; left out: 2; anomalies: name 427, name 428
+        model 606 on device 371, engine 658, tp=726 pp=474 ep=486 dp_attention=242: 814 points
 
         factor | value | 80 % range | known | on
-        fixed | 4.04 | 2.02 to 3.03 | yes | step time of one sequence
-        sequences | 7.07 | 5.05 to 6.06 | yes | added by more sequences
-        kv | 10.10 | 8.08 to 9.09 | yes | added by their KV
-        prefill | 13.13 | 11.11 to 12.12 | yes | added by prompt tokens
-        request | 16.16 | 14.14 to 15.15 | yes | time outside the engine
+        fixed | 380.77 | 437.33 to 470.66 | yes | step time of one sequence
+        sequences | 381.78 | 438.34 to 471.67 | yes | added by more sequences
+        kv | 382.79 | 439.35 to 472.68 | yes | added by their KV
+        prefill | 383.80 | 440.36 to 473.69 | yes | added by prompt tokens
+        request | 384.81 | 441.37 to 474.70 | yes | time outside the engine
 
         point | latency | measured | simulated | error | error without it
-        a | ttft p50 | 17.2 s | 18.2 s | +5.9 % | -5.0 %
-        point 21 | rate statistic 22 | 23.2 tokens/s | 24.2 tokens/s | +4.3 % | -
-        point 9 was left out: it reason 10.
-        point 11 was left out: it reason 12.
-        [bold red]sentence 16[/bold red]
-        [bold red]sentence 17[/bold red]
+        a | ttft p50 | 3.85 min | 6.36 min | +65.1 % | +64.8 %
+        point 713 | rate statistic 257 | 233 tokens/s | 384 tokens/s | +64.5 % | -
+        point 713 was left out: it reason 497.
+        point 714 was left out: it reason 498.
+        [bold red]sentence 666[/bold red]
+        [bold red]sentence 667[/bold red]
 
         # Load tests, each fitted alone
         test | day | kind | points | decode steps | prompts | weight | why
-        file 18 | 2026-11-21 | tool 21, kind 22 | 23 | 24.24 x estimate | 25.25 x estimate | 2.6 % | reason 27
-        file 19 | 2026-11-29 | tool 29, kind 30 | 31 | 32.32 x estimate | 33.33 x estimate | 3.4 % | reason 35
-        [yellow]disagreements 36[/yellow]
-        [yellow]disagreements 37[/yellow]
+        file 405 | 2028-05-19 | tool 342, kind 446 | 815 | 820.12 x estimate | 806.99 x estimate | 72.8 % | reason 499
+        file 406 | 2028-05-20 | tool 343, kind 447 | 816 | 821.13 x estimate | 808.00 x estimate | 72.9 % | reason 500
+        [yellow]disagreements 316[/yellow]
+        [yellow]disagreements 317[/yellow]
 
-        At any load that this replica may run, 8 of 10 step times lie within 38.38 to 39.39 of this model's, 8 of 10
-          TTFTs of a prompt alone within 40.40 to 41.41.
+        At any load that this replica may run, 8 of 10 step times lie within 378.75 to 671.65 of this model's, 8 of 10
+          TTFTs of a prompt alone within 155.54 to 496.92.
 
         The most informative next test:
-          command 42
+          command 761
         """,
     )
 
@@ -601,19 +609,19 @@ def test_a_profile_of_little() -> None:
     check_answer(
         MadeUp(is_bare=True)(Profiled),
         """
-        requests: 2; span: 3.03 s; anomalies: 2
-        [bold]Profile of 2 files[not bold]: 6 requests[not bold][/not bold] in 3.03 s[/not bold][/bold]
-        [dim]format format 7; no clock[/dim]
+        requests: 568; span: 12.8 min; anomalies: 2
+        [bold]Profile of 2 files[not bold]: 822 requests[not bold][/not bold] in 12.8 min[/not bold][/bold]
+        [dim]format format 356; no clock[/dim]
 
         [bold]Anomalies[/bold]
          |
-        [bold red]![/bold red] | sentence 10
+        [bold red]![/bold red] | sentence 666
          |
-        [bold red]![/bold red] | sentence 11
+        [bold red]![/bold red] | sentence 667
          |
-        [dim]?[/dim] | Not known from this trace: needs 12.
+        [dim]?[/dim] | Not known from this trace: needs 179.
          |
-        [dim]?[/dim] | Not known from this trace: needs 13.
+        [dim]?[/dim] | Not known from this trace: needs 180.
         """,
     )
 
@@ -625,24 +633,24 @@ def test_a_forecast() -> None:
     check_page(
         forecast_page(made(ServiceForecast, parts=(made(PartForecast, forecast=forecast),), percentile_fraction=0.9)),
         """
-        [bold]Forecast of source 2[not bold]: 4 d ahead in steps of 1 d, from 2 days of history[/not bold][/bold]
+        [bold]Forecast of source 216[not bold]: 4 d ahead in steps of 1 d, from 2 days of history[/not bold][/bold]
 
-        [bold]name 4, unit 5[/bold]
-               44 ┤  │   ░
+        [bold]name 427, unit 408[/bold]
+              428 ┤••│
+                  ┤  │
+                  ┤  │
+                  ┤  │
+                  ┤  │
+                  ┤  │
+              214 ┤  │╌╌╌╌
+                  ┤  │
+                  ┤  │
+                  ┤  │
                   ┤  │   ━
-                  ┤  │  ░░
-                  ┤  │  ░
-                  ┤  │  ━
-                  ┤  │ ░░
-               22 ┤  │ ░
-                  ┤  │ ━
-                  ┤  │░░
-                  ┤  │░
-                  ┤  │━╌╌╌
-                  ┤••│░
+                  ┤  │━━━
         [dim]        0 └──┴────[/dim]
         [dim]           2 d before now, and 4 d on[/dim]
-        [dim]           ╌ 6.06: busiest step of the horizon, at 0.9[/dim]
+        [dim]           ╌ 213: busiest step of the horizon, at 0.9[/dim]
 
         day | mean, 10 % | 50 % | 90 % | busiest step, 50 % | 0.9
         day 1 | 3 req/s | 7 req/s | 11 req/s | 6 req/s | 10 req/s
@@ -652,23 +660,23 @@ def test_a_forecast() -> None:
 
         # To plan for: the busiest step of the horizon, not exceeded with 0.9 probability
         class | mean | busiest observed | busiest step | peak minute | tokens | active tokens | evidence
-        name 4 | 23.5 req/s | 3.5 req/s | 6.06 req/s | 8.08 req/s | 9.09 tokens/s | 10.1 tokens | measured
+        name 427 | 23.5 req/s | 428 req/s | 213 req/s | 128 req/s | 819 tokens/s | 844 tokens | measured
 
         # Forecasters compared on the same past origins; the lowest pinball loss is used
         class | forecaster | pinball | error | in 80 % band |
-        name 4 | name 12 | 13.1300 | 1.4% | 2% |
-        name 4 | name 17 | 18.1800 | 1.9% | 2% |
+        name 427 | name 428 | 503.9900 | 37.9% | 28% |
+        name 427 | name 429 | 505.0000 | 38.0% | 28% |
 
         # Backtest on held-out origins
         class | forecaster | error | bias | pinball | CRPS | in 80 % band | of | 95 % interval
-        name 4 | model 16 | 2.1% | +2.2% | 23.2300 | 24.2400 | 2.5% | 26 | 3% to 3%
-        name 4 | seasonal naive | 2.9% | +3.0% | 31.3100 | 32.3200 | 3.3% | 34 | 4% to 4%
+        name 427 | model 606 | 38.1% | +23.4% | 506.0100 | 344.4100 | 61.2% | 205 | 40% to 62%
+        name 427 | seasonal naive | 38.2% | +23.5% | 507.0200 | 345.4200 | 61.3% | 206 | 40% to 62%
 
         [bold]Anomalies[/bold]
-        [dim]- sentence 37[/dim]
-        [dim]- sentence 38[/dim]
+        [dim]- sentence 666[/dim]
+        [dim]- sentence 667[/dim]
 
-        [dim]Error is the sum of absolute errors over demand; pinball and CRPS are over the mean. Seed 39.
+        [dim]Error is the sum of absolute errors over demand; pinball and CRPS are over the mean. Seed 267.
           docs/explanation/demand.md explains how a forecast is made.[/dim]
         """,
     )
@@ -688,7 +696,7 @@ def test_a_curve() -> None:
     check_answer(
         made(CurveAnswer, curve=curve, point=made(OperatingPoint, at_point=stable[1]), measured=(), agreement=None),
         """
-        [bold]replica 2[/bold]: how much of its tightest limit each load uses
+        [bold]replica 393[/bold]: how much of its tightest limit each load uses
 
         [dim]     10 x ┤                                                                                    [/dim]
         [dim]          ┤                                                                                    [/dim]
@@ -709,18 +717,20 @@ def test_a_curve() -> None:
 
         # Loads on one replica
         offered | goodput | of limit | running | KV | preempted | verdict
-        1 req/s | 10.1 req/s | 0.25 x | 11.1 | 1,212 % | 1,313 % | [yellow]violates violated 14, violated 15[/yellow]
-        2 req/s | 18.2 req/s | 0.75 x | 19.2 | 2,020 % | 2,121 % | [yellow]violates violated 22, violated 23[/yellow]
-        3 req/s |  |  |  |  |  | [red]not sustained: reason 24[/red]
+        1 req/s | 739 req/s ± 139 req/s | 0.25 x | 740 | 74,134 % | 74,235 % | [yellow]violates violated 327, violated
+          328[/yellow]
+        2 req/s | 743 req/s ± 139 req/s | 0.75 x | 744 | 74,538 % | 74,639 % | [yellow]violates violated 329, violated
+          330[/yellow]
+        3 req/s |  |  |  |  |  | [red]not sustained: reason 497[/red]
 
-        [bold]Operating point: [bold]5.05 req/s a replica[not bold][/bold], goodput 0.727 req/s a device; above 6.06
-          req/s it violates binding 26.[/not bold][/bold]
+        [bold]Operating point: [bold]801 req/s a replica[not bold][/bold], goodput 1.66 req/s a device; above 738 req/s
+          it violates binding 842.[/not bold][/bold]
 
         # From the highest load to the operating point
          | share | leaves | why
-        highest that passes |  | 6.06 req/s | another seed would find 27.3 req/s to 28.3 req/s (95 %)
-        name 29 | 3 % | inside | reason 31
-        name 32 | 3.3 % | inside | reason 34
+        highest that passes |  | 738 req/s | another seed would find 622 req/s to 901 req/s (95 %)
+        name 427 | 77.6 % | inside | reason 498
+        name 428 | 77.7 % | inside | reason 499
 
         # At 2 req/s a replica
         class | latency | p50 | p95 | p99
@@ -729,22 +739,22 @@ def test_a_curve() -> None:
         chat | itl |  |  |
         chat | e2e |  |  |
 
-        - anomalies 35
-        - anomalies 36
-        - next test 37
+        - anomalies 586
+        - anomalies 587
+        - next test 699
 
-        # What-ifs, one at a time; the highest load that passes is 38.4 req/s
+        # What-ifs, one at a time; the highest load that passes is 189 req/s
          | change | highest |  | violated next
-        kind 41 | change 42 | 39.4 req/s | no change | binding 43
-        kind 47 | change 48 | 44.4 req/s | no change | binding 49
+        kind 446 | change 613 | 571 req/s | no change | binding 843
+        kind 447 | change 614 | 572 req/s | no change | binding 844
         """,
     )
     refused = made(Rejection)
     check_answer(
         MadeUp(is_bare=True)(CurveAnswer, curve=curve, point=refused, tried=(), measured=()),
         """
-        operating point: refused: reason 50
-        [bold]replica 2[/bold]: how much of its tightest limit each load uses
+        operating point: refused: reason 500
+        [bold]replica 393[/bold]: how much of its tightest limit each load uses
 
         [dim]     10 x ┤                                                                                    [/dim]
         [dim]          ┤                                                                                    [/dim]
@@ -765,96 +775,98 @@ def test_a_curve() -> None:
 
         # Loads on one replica
         offered | goodput | of limit | running | KV | preempted | verdict
-        1 req/s | 10.1 req/s | 0.25 x | 11.1 | 1,212 % | 1,313 % | [yellow]violates violated 14, violated 15[/yellow]
-        2 req/s | 18.2 req/s | 0.75 x | 19.2 | 2,020 % | 2,121 % | [yellow]violates violated 22, violated 23[/yellow]
-        3 req/s |  |  |  |  |  | [red]not sustained: reason 24[/red]
+        1 req/s | 739 req/s ± 139 req/s | 0.25 x | 740 | 74,134 % | 74,235 % | [yellow]violates violated 327, violated
+          328[/yellow]
+        2 req/s | 743 req/s ± 139 req/s | 0.75 x | 744 | 74,538 % | 74,639 % | [yellow]violates violated 329, violated
+          330[/yellow]
+        3 req/s |  |  |  |  |  | [red]not sustained: reason 497[/red]
 
-        [bold]REFUSED at stage 56: reason 50[/bold]
-        figure = 51 s measured:
+        [bold]REFUSED at stage 206: reason 500[/bold]
+        figure = 13.8 min measured:
         What would make it fit:
-          change 52: effect 53
-          change 54: effect 55
+          change 615: effect 631
+          change 616: effect 632
         """,
     )
 
 
 def test_a_profile() -> None:
     fractions = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
-    made = MadeUp(fractions=fractions, values=tuple(100.0 * each for each in fractions))
+    made = MadeUp(period_hours=24, fractions=fractions, values=tuple(100.0 * each for each in fractions))
     check_answer(
         made(Profiled),
         """
-        requests: 2; span: 3.03 s; anomalies: 2
-        [bold]Profile of 2 files[not bold]: 6 requests[not bold][/not bold] in 3.03 s[/not bold][/bold]
-        [dim]format format 11; first time 7 to last time 8; written in zone 9; 1.0% of the time covered[/dim]
+        requests: 568; span: 12.8 min; anomalies: 2
+        [bold]Profile of 2 files[not bold]: 822 requests[not bold][/not bold] in 12.8 min[/not bold][/bold]
+        [dim]format format 356; first time 502 to last time 638; written in zone 780; 34.4% of the time covered[/dim]
 
         # Arrivals, req/s
         window | mean | p50 | p90 | p99 | max | dispersion
-        12.1 s | 13.1 | 50 | 90 | 99 | 100 | 14.1 (artefact of the time stamps)
-        15.2 s | 16.2 | 50 | 90 | 99 | 100 | 17.2 (artefact of the time stamps)
-        ██  requests per 20.2 s
-        Gaps between requests deviate by 21.2 times their mean (Poisson: 1).
-        22 bursts in windows of 23.2 s, 2.4% of the time: median 50 times their level for 50 s; the highest 25.2 req/s
-          over 26.3, in 27.3 s from start to peak.
+        1.87 min | 113 | 50 | 90 | 99 | 100 | 330 (artefact of the time stamps)
+        1.89 min | 114 | 50 | 90 | 99 | 100 | 331 (artefact of the time stamps)
+        ██  requests per 1.9 min
+        Gaps between requests deviate by 851 times their mean (Poisson: 1).
+        354 bursts in windows of 1.92 min, 11.1% of the time: median 50 times their level for 50 s; the highest 363
+          req/s over 505, in 12.8 min from start to peak.
 
-        [bold]Season by hour of the week (UTC), darkest 29 times the mean[/bold]
-         Mon ████
-         Tue
+        [bold]Season by hour of the day (UTC), darkest 7.8e+02 times the mean[/bold]
+         day ████
         [dim]     0     3     6     9     12    15    18    21    [/dim]
-        It explains 3% of the variance from hour to hour.
-        Growth +3.5% a week over 36 days (middle half +3.3% to +3.4%).
+        It explains 45% of the variance from hour to hour.
+        Growth +22.1% a week over 683 days (middle half +28.8% to +87.6%).
 
         # Lengths, tokens
          | mean | p50 | p90 | p95 | p99 | p99.9 | max | in the longest 1 %
-        prompt | 39 | 50 | 90 | 95 | 99 | 100 | 100 | 3.7% of tokens
-        output | 40 | 50 | 90 | 95 | 99 | 100 | 100 | 3.8% of tokens
-        cached | 41 | 50 | 90 | 95 | 99 | 100 | 100 |
-        reasoning | 42 | 50 | 90 | 95 | 99 | 100 | 100 |
-        4.3% of prompt tokens were cached.
-        Prompt and output are correlated by +44.44 (of their logarithms); sample them as pairs.
+        prompt | 115 | 50 | 90 | 95 | 99 | 100 | 100 | 84.5% of tokens
+        output | 116 | 50 | 90 | 95 | 99 | 100 | 100 | 10.8% of tokens
+        cached | 117 | 50 | 90 | 95 | 99 | 100 | 100 |
+        reasoning | 118 | 50 | 90 | 95 | 99 | 100 | 100 |
+        61.8% of prompt tokens were cached.
+        Prompt and output are correlated by +474.70 (of their logarithms); sample them as pairs.
 
-        Outcomes: 33.33% failed (31.94% before any output), 34.03% cancelled, of 144, 45 without a status.
+        Outcomes: 13.51% failed (83.37% before any output), 57.36% cancelled, of 992, 618 without a status.
 
         # In flight, at each second
          | mean | p50 | p90 | p95 | p99 | p99.9 | max
-        requests | 50.5 | 50 | 90 | 95 | 99 | 100 | 100
-        active tokens | 51.5 | 50 | 90 | 95 | 99 | 100 | 100
+        requests | 119 | 50 | 90 | 95 | 99 | 100 | 100
+        active tokens | 120 | 50 | 90 | 95 | 99 | 100 | 100
         ██  highest active tokens over time
 
-        # Sessions: 54
+        # Sessions: 632
          | mean | p50 | p90 | p95 | p99 | p99.9 | max
-        turns | 56.6 | 50 | 90 | 95 | 99 | 99.9 | 100
-        length | 58.6 | 50 | 90 | 95 | 99 | 99.9 | 100
-        think time | 60.6 | 50 | 90 | 95 | 99 | 99.9 | 100
-        tool time | 62.6 | 50 | 90 | 95 | 99 | 99.9 | 100
-        tool calls per task | 64.6 | 50 | 90 | 95 | 99 | 99.9 | 100
-        65 requests were sent before the session's previous answer ended.
-        6.6% of prompt blocks repeat the session's previous request.
+        turns | 121 | 50 | 90 | 95 | 99 | 99.9 | 100
+        length | 122 | 50 | 90 | 95 | 99 | 99.9 | 100
+        think time | 123 | 50 | 90 | 95 | 99 | 99.9 | 100
+        tool time | 124 | 50 | 90 | 95 | 99 | 99.9 | 100
+        tool calls per task | 125 | 50 | 90 | 95 | 99 | 99.9 | 100
+        168 requests were sent before the session's previous answer ended.
+        85.9% of prompt blocks repeat the session's previous request.
 
-        [bold]Prefix reuse: 69 uses of 70 blocks of 67 tokens, from a sample of 6.8% of blocks[/bold]
+        [bold]Prefix reuse: 132 uses of 356 blocks of 298 tokens, from a sample of 24.7% of blocks[/bold]
         Share of prompt tokens that a prefix cache holds:
         cache, blocks | tokens | cold | warm
-        71 | 4,757 | 7.2% | 7.3%
-        74 | 4,958 | 7.5% | 7.6%
-        endless |  | 7.7% | 7.8%
-        The ids are not chained: 7.9% of them follow different predecessors. They were chained before counting, because
+        255 | 75,990 | 44.7% | 67.0%
+        256 | 76,288 | 44.8% | 67.1%
+        endless |  | 38.3% | 82.0%
+        The ids are not chained: 36.9% of them follow different predecessors. They were chained before counting, because
           engines reuse a block only after the same prefix.
-        8.0% of block ids recur somewhere, but engines only reuse prefixes.
-        With an unlimited warm cache per tenant: by tenant 81 8.3%, by tenant 82 8.4%.
+        40.3% of block ids recur somewhere, but engines only reuse prefixes.
+        With an unlimited warm cache per tenant: by tenant 333 82.1%, by tenant 334 82.2%.
 
         [bold]Anomalies[/bold]
          |
-        [dim]-[/dim] | sentence 87
+        [dim]-[/dim] | sentence 666
          |
-        [dim]-[/dim] | sentence 88
+        [dim]-[/dim] | sentence 667
          |
-        [dim]>[/dim] | To profile them separately: --class 'name 97:model=model 89,tenant=tenant 90,product=product
-          91,path=path 92,from_prompt_tokens=93,below_prompt_tokens=94,from_output_tokens=95,below_output_tokens=96'
-          --class 'name 106:model=model 98,tenant=tenant 99,product=product 100,path=path
-          101,from_prompt_tokens=102,below_prompt_tokens=103,from_output_tokens=104,below_output_tokens=105'
+        [dim]>[/dim] | To profile them separately: --class 'name 427:model=model 606,tenant=tenant 327,product=product
+          338,path=path
+          500,from_prompt_tokens=173,below_prompt_tokens=252,from_output_tokens=469,below_output_tokens=468' --class
+          'name 428:model=model 607,tenant=tenant 328,product=product 339,path=path
+          501,from_prompt_tokens=174,below_prompt_tokens=253,from_output_tokens=470,below_output_tokens=469'
          |
-        [dim]?[/dim] | Not known from this trace: needs 107.
+        [dim]?[/dim] | Not known from this trace: needs 179.
          |
-        [dim]?[/dim] | Not known from this trace: needs 108.
+        [dim]?[/dim] | Not known from this trace: needs 180.
         """,
     )
