@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from support import engine_logs, loadtest_samples, trace_samples
+from support.fuzz_clusters import CLUSTERS, SIGNS
 from support.key_probes import BASES
 from support.model_configs import EVERY
 from ullage.files.plan_record import read_plan_record
@@ -20,7 +21,7 @@ from ullage.memory.kv import KV_DTYPES, cache_cost
 from ullage.memory.parameters import parameter_count
 from ullage.readers.engines import read_engine_reports
 from ullage.readers.engines.startup import read_starts
-from ullage.readers.kubernetes import read_running
+from ullage.readers.kubernetes import read_rules, read_running
 from ullage.readers.models import read_model
 from ullage.readers.prices import read_prices
 from ullage.readers.prices.price_file import PriceProvenance
@@ -50,32 +51,6 @@ class Family:
 
 # ---- plan files -------------------------------------------------------------------------------------------------
 
-_CLUSTER = b"""\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: chat, namespace: serving}
-spec:
-  replicas: 6
-  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}
-  template:
-    spec:
-      nodeSelector: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
-      containers:
-        - name: engine
-          image: vllm/vllm-openai:v0.32.0
-          args: [--model, Qwen/Qwen3-32B, --tensor-parallel-size=2, --max-num-seqs, "128"]
-          resources: {limits: {nvidia.com/gpu: 2}}
----
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {name: chat-hpa}
-spec: {scaleTargetRef: {kind: Deployment, name: chat}, minReplicas: 2, maxReplicas: 10}
----
-apiVersion: v1
-kind: Node
-metadata: {name: node-1, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3, topology.kubernetes.io/zone: a}}
-status: {capacity: {nvidia.com/gpu: "8"}, allocatable: {nvidia.com/gpu: "8"}}
-"""
 _RECORD = {
     "schema": "ullage.plan/2",
     "service": "x",
@@ -93,15 +68,18 @@ _RECORD = {
 def _plan_seeds() -> tuple[bytes, ...]:
     # Plans that name other files are left out: what these hold is the subject of the other families.
     alone = [text for text in BASES.values() if ".csv" not in text and ".json" not in text and ".log" not in text]
-    return (*(each.strip().encode() for each in alone), _CLUSTER, json.dumps(_RECORD).encode())
+    # A comment more is an odd byte more: the same objects, asked for their rules.
+    clusters = [one.encode() for each in CLUSTERS for one in (each, f"{each}#\n")]
+    return (*(each.strip().encode() for each in alone), *clusters, json.dumps(_RECORD).encode())
 
 
 def _read_plan(file: Path) -> None:
     text = read_text(file, fix="Give a plan file.")
     if text.lstrip().startswith("{"):
         read_plan_record(text, file=str(file))
-    elif "kind:" in text and "apiVersion" in text:
-        read_running([file])
+    elif any(each in text for each in SIGNS):
+        # What runs, or by which rules it scales: settled by the bytes.
+        (read_rules if sum(file.read_bytes()) % 2 else read_running)([file])
     else:
         load_plan(file, as_of=DAY)
 
@@ -148,8 +126,8 @@ def _read_log(file: Path) -> None:
 @cache
 def _log_seeds() -> tuple[bytes, ...]:
     logs = [good for good, _ in engine_logs.GOOD_AND_CUT.values()]
-    # An empty line more: the same log, asked for the other thing.
-    return tuple(each.encode() for one in (*logs, *_STARTS) for each in (one, f"{one}\n"))
+    # A tab more is an odd byte more: the same log, asked for the other thing.
+    return tuple(each.encode() for one in (*logs, *_STARTS) for each in (one, f"{one}\t\n"))
 
 
 _STARTS = (
