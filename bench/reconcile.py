@@ -95,11 +95,11 @@ def false_alarms(case: KeptCase, weeks: int) -> int:
     return alarms
 
 
-def through_prometheus(case: KeptCase, causes: Sequence[DriftCause], weeks: float) -> None:
+def through_prometheus(case: KeptCase, weeks: float) -> None:
     print("\n| planted, read from a real Prometheus | share charged to it |\n|---|---|")
     names = MetricNames(label="product")
-    for each in causes:
-        planted = DRIFTS[each](Planted(inputs=DriftInputs()), np.random.default_rng(3))
+    for each, plant in DRIFTS.items():
+        planted = plant(Planted(inputs=DriftInputs()), np.random.default_rng(3))
         seen = case.production.observation(planted, start_s=case.start_s, weeks=weeks, seed=3)
         with tempfile.TemporaryDirectory() as folder:
             lines = open_metrics(seen, scrape_s=300.0, replicas=case.production.replicas)
@@ -128,9 +128,7 @@ def main() -> None:
         alarms = false_alarms(case, given.quiet_weeks)
         print(f"\nNothing planted: an alarm in {alarms} of {given.quiet_weeks} weeks.")
         if given.prometheus:
-            # What the exporter of the simulated pool has no metric for cannot be read from it.
-            seen = [DriftCause.TRAFFIC, DriftCause.LENGTHS, DriftCause.CACHE, DriftCause.MIX, DriftCause.STEPS]
-            through_prometheus(case, seen, given.weeks)
+            through_prometheus(case, given.weeks)
 
 
 if __name__ == "__main__":

@@ -227,16 +227,19 @@ def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 
         round(seen.steps * seen.step_s / scrape_s) + 1, dtype=np.float64
     )
     edges = seen.start_s + seen.step_s * np.arange(seen.steps + 1)
+    step_at = np.clip(((times - seen.start_s - 1e-6) // seen.step_s).astype(int), 0, seen.steps - 1)
 
     def total(values: Any) -> Floats:
         found: Floats = np.interp(times, edges, np.concatenate([[0.0], np.cumsum(np.nan_to_num(np.array(values)))]))
         return found
 
     yield "# TYPE http_requests counter\n"
+    arrived = np.maximum(seen.counted[ObservedQuantity.ARRIVALS], 1.0)
+    failed = np.array(seen.counted[ObservedQuantity.FAILURES]) / arrived
     for name, values in seen.arrivals_by_class.items():
-        yield from _counter(
-            "http_requests_total", total(values), times, replicas, f'handler="/v1/chat",product="{name}"'
-        )
+        for status, share in (("200", 1.0 - failed), ("500", failed)):
+            labels = f'handler="/v1/chat",product="{name}",status="{status}"'
+            yield from _counter("http_requests_total", total(np.array(values) * share), times, replicas, labels)
     for quantity, metric in names.items():
         yield f"# TYPE {metric} counter\n"
         yield from _counter(f"{metric}_total", total(seen.counted[quantity]), times, replicas, "")
@@ -246,13 +249,18 @@ def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 
         (ObservedQuantity.KV_USE, "vllm:kv_cache_usage_perc"),
     ):
         yield f"# TYPE {metric} gauge\n"
-        place = np.clip(((times - seen.start_s - 1e-6) // seen.step_s).astype(int), 0, seen.steps - 1)
         share = 1.0 if quantity is ObservedQuantity.KV_USE else 1.0 / replicas
         for pod in range(replicas):
-            values = seen.levels[quantity][place] * share
+            values = seen.levels[quantity][step_at] * share
             yield from (
                 f'{metric}{{pod="{pod}"}} {value:.6g} {at:.0f}\n' for at, value in zip(times, values, strict=True)
             )
+    yield from _starts(seen, scrape_s)
+    yield "# TYPE node_gpu_hourly_cost gauge\n"
+    prices = seen.levels[ObservedQuantity.DEVICE_HOUR_USD][step_at]
+    yield from (
+        f'node_gpu_hourly_cost{{node="0"}} {value:.6g} {at:.0f}\n' for at, value in zip(times, prices, strict=True)
+    )
     for quantity, metric in METRICS.items():
         yield f"# TYPE {metric} histogram\n"
         parts = seen.latencies[quantity]
@@ -265,6 +273,19 @@ def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 
         sums = [0.0 if each is None else each.sum_s for each in parts]
         yield from _counter(f"{metric}_sum", total(sums), times, replicas, "")
     yield "# EOF\n"
+
+
+def _starts(seen: Observation, scrape_s: float) -> Iterator[str]:
+    """What Kubernetes says of a pod that became ready in the middle of a step, until the step ends."""
+    took = seen.levels[ObservedQuantity.TIME_TO_READY]
+    for metric, before in (("kube_pod_created", 1.0), ("kube_pod_status_ready_time", 0.0)):
+        yield f"# TYPE {metric} gauge\n"
+        for step in np.flatnonzero(~np.isnan(took)):
+            end_s = seen.start_s + seen.step_s * (step + 1)
+            ready_s = end_s - seen.step_s / 2
+            labels = f'namespace="serving",pod="started-{step}"'
+            for at in np.arange(ready_s, end_s + scrape_s / 2, scrape_s):
+                yield f"{metric}{{{labels}}} {ready_s - before * took[step]:.3f} {at:.0f}\n"
 
 
 def _counter(name: str, total: Floats, times: Floats, replicas: int, labels: str) -> Iterator[str]:
