@@ -33,6 +33,8 @@ from support.kept_plans import kept_plans, typed_environment
 from ullage.cli import main as ullage_main
 
 ROOT = Path(__file__).resolve().parents[2]
+# What no reader of the documentation should see: an example that fails is mended, not recorded.
+TRACEBACK = "Traceback (most recent call last)"
 _BLOCK = re.compile(r"^```(console|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -157,6 +159,8 @@ def record(page: Path) -> bool:
             lines = []
             for each in commands(found.group(2)):
                 printed = run(each.typed, Path(folder))
+                if TRACEBACK in printed:
+                    sys.exit(f"{page}: an example fails and is not recorded\n$ {each.typed}\n{printed}")
                 typed = each.typed.replace("\n", "\n> ")
                 keep = "..." in each.printed.splitlines() and matches(each.printed, printed)
                 shown = each.printed if keep else printed
