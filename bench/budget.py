@@ -35,7 +35,7 @@ def main() -> None:
     for month in range(MONTHS):
         own, width = np.mean(held, axis=0)[month], np.mean(widths, axis=0)[month]
         print(f"month {month + 1}: {100 * own:.1f} % held, band {100 * width:.0f} % of P50")
-    print(f"all months: {100 * np.mean(held):.1f} % held (must: 75 to 85 %); sums: {100 * np.mean(sums):.1f} %")
+    print(f"all months: {100 * np.mean(held):.1f} % covered (target: 75 to 85 %); sums: {100 * np.mean(sums):.1f} %")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def main() -> None:
             worlds += 1
     gains = np.array(cheaper)
     print(f"{cases} cases, {time.process_time() - started:.0f} s of CPU")
-    print(f"dearer than the best fixed rule by at most {100 * max(dearer):+.2f} % (must: 1 %)")
+    print(f"dearer than the best fixed rule by at most {100 * max(dearer):+.2f} % (target: 1 %)")
     print(
         f"where demand varies ({gains.size} cases): cheaper by {100 * np.median(gains):.1f} % in the median, "
         f"{100 * gains.mean():.1f} % on average, 5 % or more in {100 * (gains >= 0.05).mean():.0f} % of cases, "

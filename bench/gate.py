@@ -212,8 +212,8 @@ def main() -> None:
     right = sum((each.found_ratio > 1.0) == (each.true_ratio > 1.0) for each in changed)
     alarms = sum(each.verdict in (StepVerdict.SLOWER, StepVerdict.FASTER) for each in still)
     wrong = sum(each.verdict is StepVerdict.SLOWER and each.true_ratio < 1.0 for each in changed)
-    print(f"\nSign right in {right} of {len(changed)} changes of 5 % and more ({right / len(changed):.1%}; must 95 %).")
-    print(f"Called slower or faster without a change: {alarms} of {len(still)} ({alarms / len(still):.1%}; must 5 %).")
+    print(f"\nSign right: {right} of {len(changed)} changes of 5 % or more ({right / len(changed):.1%}; target 95 %).")
+    print(f"Slower or faster without a change: {alarms} of {len(still)} ({alarms / len(still):.1%}; at most 5 %).")
     print(f"Called slower where it became faster: {wrong}.")
 
 
