@@ -1,10 +1,10 @@
-"""Does P10 to P90 of a budget hold the months that come? On simulated worlds, from a log of weeks.
+"""Whether P10 to P90 of a budget covers the months it is for, on simulated services, from a log of weeks.
 
     python -m bench.budget [--worlds 200]
 
 Every world has its own season, growth, wandering level, noise and fall of list prices (tests/support/worlds.py). A
-budget of three months is made from its log alone, and each month is billed as it came. P10 to P90 is to hold 75 to 85 %
-of the months.
+budget of three months is made from its log alone, and each month is billed from its observed traffic. P10 to P90
+should cover 75 to 85 % of the months.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     for month in range(MONTHS):
         own, width = np.mean(held, axis=0)[month], np.mean(widths, axis=0)[month]
         print(f"month {month + 1}: {100 * own:.1f} % held, band {100 * width:.0f} % of P50")
-    print(f"all months: {100 * np.mean(held):.1f} % held (must: 75 to 85 %); sums: {100 * np.mean(sums):.1f} %")
+    print(f"all months: {100 * np.mean(held):.1f} % covered (target: 75 to 85 %); sums: {100 * np.mean(sums):.1f} %")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Is the purchase mix as cheap as it says, and does it lose no more than it says? Over drawn services and worlds.
+"""Whether the purchase mix is as cheap as stated and loses no more than stated, over drawn services and worlds.
 
     python -m bench.buy [--cases 60]
 
-Each case is a service with its own size, swing of the day, growth, doubt, share that may be lost, prices of terms and
-commitments held. The mix is chosen on drawn futures and played on fresh ones; so are all on demand, all committed and
-70 % of the peak, each by its cheapest term. Then worlds are drawn from the range that the regret is stated for (demand
-up to 30 % lower or higher, list prices fallen by up to what is on record) and the loss to a buyer who knew is set
-against what was stated.
+Each case is a service with its own size, daily variation, growth, uncertainty, share that may be lost, prices of terms
+and existing commitments. The mix is chosen on drawn futures and evaluated on fresh ones; so are all on demand, all
+committed and 70 % of the peak, each by its cheapest term. Then worlds are drawn from the range that the regret is
+stated for (demand up to 30 % lower or higher, list prices fallen by up to the largest fall on record), and the loss
+compared with a buyer who knew is compared with the stated regret.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
             worlds += 1
     gains = np.array(cheaper)
     print(f"{cases} cases, {time.process_time() - started:.0f} s of CPU")
-    print(f"dearer than the best fixed rule by at most {100 * max(dearer):+.2f} % (must: 1 %)")
+    print(f"dearer than the best fixed rule by at most {100 * max(dearer):+.2f} % (target: 1 %)")
     print(
         f"where demand varies ({gains.size} cases): cheaper by {100 * np.median(gains):.1f} % in the median, "
         f"{100 * gains.mean():.1f} % on average, 5 % or more in {100 * (gains >= 0.05).mean():.0f} % of cases, "

@@ -36,7 +36,7 @@ def main() -> int:
     trace = open_requests((str(TRACE),), columns={}, zone="", field="trace", problem="", fix="")
     worst = _shares(replayed(trace))
     _routers()
-    print(f"\nlargest difference from a published share: {worst:.1f} points (must: 1.0)")
+    print(f"\nlargest difference from a published share: {worst:.1f} points (target: 1.0)")
     return int(worst > 1.0)
 
 

@@ -1,15 +1,15 @@
 """What a plan from an estimate would decide, against what published sweeps measured (`make bench-decisions`).
 
 A sweep is one configuration at several numbers of clients. A limit of TTFT and one of TPOT are drawn between its best
-and its worst load; the load that holds is the most clients at which both were kept. Planned is the most clients at
-which the estimate, made without the model's family, keeps both with every step slower by one ratio, as a plan slows
+and its worst load; the load that holds is the most clients at which both were met. Planned is the most clients at
+which the estimate, made without the model's family, meets both with every step slower by one ratio, as a plan slows
 them (`Replica.slowed`). The ratio leaves the chosen chance that sweeps of other families would have been planned too
 full; a device of a vendor that the fit does not know gets that of a new vendor. Too much is a plan that violates its
-SLO; the shortfall is what a plan leaves unused, all of it where no load keeps its limits.
+SLO; the shortfall is what a plan leaves unused, all of it where no load meets its limits.
 
     estimated                     nothing of the sweep is known
     one point, two points         its middle load; its lowest and its highest
-    one, two at the load planned  the tested load at or below what the estimate plans at even odds; then the same again
+    one, two at the load planned  the tested load at or below what the estimate plans at the median; then the same again
                                   with what was found there, or the next load where that is the one just tested
 
 A tested load is known. Between tested loads errors are in proportion, beyond them those of the nearest; the ratio

@@ -1,8 +1,8 @@
-"""Drills and checks on the built-in example: what they cost beside the plan, and how often another seed says the same.
+"""Drills and checks on the built-in example: their cost compared with the plan, and whether seeds agree on verdicts.
 
     python bench/drills.py
 
-The plan has its loss checks in it. All three together must stay below thirty seconds on two cores.
+The plan includes its loss checks. All three together must stay below thirty seconds on two cores.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Upgrades of simulated services whose steps are known: is a change called by its sign, and luck never?
+"""Upgrades of simulated services whose steps are known: whether changes are called by their sign, and chance never.
 
     python -m bench.gate [--worlds 200] [--tolerance 0.05] [--published]
 
 Every world has hidden steps: the estimate of Llama-3.1-8B on an H100 times five drawn factors. Before and after the
-upgrade it is tested at three rates, each run with the luck that published repeats show (TPOT 2.5 %, TTFT 6 %), and both
+upgrade it is tested at three rates, each run with the scatter of published repeats (TPOT 2.5 %, TTFT 6 %), and both
 sides are fitted as `ullage gate` fits them. A half of the worlds do not change; in the others all steps, the decode
 steps or the prefill change, by 5 to 30 % of a request's device time either way. With --published the pairs of
 InferenceX that differ in the engine's version alone are compared instead, where both were tested at two loads and more.
@@ -212,8 +212,8 @@ def main() -> None:
     right = sum((each.found_ratio > 1.0) == (each.true_ratio > 1.0) for each in changed)
     alarms = sum(each.verdict in (StepVerdict.SLOWER, StepVerdict.FASTER) for each in still)
     wrong = sum(each.verdict is StepVerdict.SLOWER and each.true_ratio < 1.0 for each in changed)
-    print(f"\nSign right in {right} of {len(changed)} changes of 5 % and more ({right / len(changed):.1%}; must 95 %).")
-    print(f"Called slower or faster without a change: {alarms} of {len(still)} ({alarms / len(still):.1%}; must 5 %).")
+    print(f"\nSign right: {right} of {len(changed)} changes of 5 % or more ({right / len(changed):.1%}; target 95 %).")
+    print(f"Slower or faster without a change: {alarms} of {len(still)} ({alarms / len(still):.1%}; at most 5 %).")
     print(f"Called slower where it became faster: {wrong}.")
 
 

@@ -1,4 +1,4 @@
-"""Loss checks: what all of them cost beside one plain run of the pool, and how often another seed says the same.
+"""Loss checks: what they cost compared with one plain run of the pool, and how often another seed has the same verdict.
 
     python bench/losses.py
 

@@ -3,11 +3,11 @@
     python -m bench.measure [--worlds 200] [--seconds 600]
 
 Every world is a pool whose replica has the estimate's steps times five factors, drawn from what is known of the errors
-of estimates. `ullage measure`'s own choice of tests is asked, and the simulator answers as the service, with the luck
-that published repeats show (TPOT 2.5 %, TTFT 6 %). The true number of replicas is what the same search finds with the
-hidden steps; worlds in which no number would do are left out. Beside it: the GPU time of a sweep of eight rates, evenly
-up to a tenth above the limit, each as `ullage emit --target loadtest` would run it (400 requests, 5 to 30 minutes), and
-each as long as a test here (4 min).
+of estimates. The tests are those that `ullage measure` chooses, and the simulator stands in for the service, with the
+scatter of published repeats (TPOT 2.5 %, TTFT 6 %). The true number of replicas is what the same search finds with the
+hidden steps; worlds in which no number meets the SLOs are left out. Compared with it: the GPU time of a sweep of eight
+rates, evenly up to a tenth above the limit, each as `ullage emit --target loadtest` would run it (400 requests, 5 to 30
+minutes), and each as long as a test here (4 min).
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Do plans fall short as often as they say? Worlds are drawn from the plan's own laws, and each is simulated.
+"""Whether plans fall short as often as predicted: worlds are drawn from the plan's own laws, and each is simulated.
 
     python bench/risk.py [--worlds 300] [--tests 1000] [--only 1] [--each]
 
 The built-in example at three tenths of its traffic, one pool. For 20, 10, 5 and 1 % there are two fleets: the one that
 is planned for that chance, and the one that the study names. Then worlds are drawn with an ordinary generator (demand,
 step times, lengths, cached share), parts fail by their own chances, and every fleet is tried in every world: not on
-the study's surface but in the simulator, on windows that nobody has seen. The share of worlds in which an SLO is
-violated is put beside what was said, and beside what the surface says of the very same worlds: a difference to the
+the study's surface but in the simulator, on windows that the study has not seen. The share of worlds in which an SLO is
+violated is compared with the predicted chance, and with the surface's answer for the same worlds: a difference to the
 first is chance or a wrong surface, one to the second the surface alone. Worlds in which not even the largest sensible
-fleet meets the SLOs are counted by themselves: they are no lack of replicas. Last, so many worlds have a load test:
-what it shows is drawn, the fleet is chosen anew for the same chance, and the mean is put beside what the study
-announced.
+fleet meets the SLOs are counted separately: they are no lack of replicas. Last, a number of worlds have a load test:
+its result is drawn, the fleet is chosen anew for the same chance, and the mean is compared with what the study
+predicted.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 llm-d published the requests of a pool of two vLLM replicas, on a device it does not name, under two workloads of forty
 rates each: ShareGPT chats and short prompts. The step model is calibrated on the three lowest rates of the chats alone.
-Then every run is simulated as it was sent, on two replicas behind a router, and what comes out is held against what was
-measured. Nothing of a predicted run is used but its requests: when each was sent, how long its prompt and answer were.
+Then every run is simulated as it was sent, on two replicas behind a router, and the result is compared with the
+measurement. Nothing of a predicted run is used but its requests: when each was sent, how long its prompt and answer
+were.
 
 The chats are the same 252 requests at every rate, and parts of their prompts were in the cache. How much of each was
 computed is read from its own TTFT at the calibrated rates: the fastest twentieth at the lowest rate computed a block,

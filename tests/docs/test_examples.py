@@ -28,10 +28,15 @@ def test_the_page_prints_what_it_says(page: Path, tmp_path: Path, monkeypatch: p
             run_python(kind, block, names, str(page))
 
 
-def test_no_page_has_recorded_an_example_that_fails() -> None:
-    recorded = [block for page in WITH_EXAMPLES for kind, block in blocks(page.read_text()) if kind == "console"]
-    assert len(recorded) > 50
-    assert not [block for block in recorded if docs_examples.TRACEBACK in block]
+def test_no_page_records_a_crash() -> None:
+    """An example that no longer runs is mended, not recorded: what it prints names files of one machine."""
+    crashed = [
+        str(page.relative_to(ROOT))
+        for page in WITH_EXAMPLES
+        for kind, block in blocks(page.read_text())
+        if kind == "console" and any("Traceback (most recent call last)" in each.printed for each in commands(block))
+    ]
+    assert crashed == []
 
 
 def test_a_wrong_output_does_not_match() -> None:

@@ -34,7 +34,8 @@ def command(
     traffic: Traffic = None,
     slo: Slos = None,
     margin: Annotated[
-        str | None, typer.Option("--margin", metavar="SHARE", help="What policy keeps free beyond the evidence: 10%.")
+        str | None,
+        typer.Option("--margin", metavar="SHARE", help="Margin that policy adds to that of the evidence: 10%."),
     ] = None,
     sensitivity: Annotated[
         bool, typer.Option("--sensitivity", help="Try other engine settings and other traffic, one at a time.")

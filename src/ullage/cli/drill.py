@@ -27,7 +27,7 @@ from ullage.errors import ExitCode
 
 def command(
     file: Annotated[str | None, typer.Argument(help="The plan file. Default: the built-in example.")] = None,
-    names: Annotated[list[str] | None, typer.Argument(help="Which drills to play. Default: all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Which drills to simulate. Default: all.")] = None,
     changed: Set = None,
     traffic: Traffic = None,
     listed: Listed = False,

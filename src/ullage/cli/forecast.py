@@ -20,7 +20,7 @@ def command(
         typer.Option("--step", metavar="DURATION", help="The grid. Default: 1h, and 15min for horizons up to 2d."),
     ] = None,
     percentile: Annotated[
-        str, typer.Option("--percentile", metavar="SHARE", help="How sure the planning rate is to hold.")
+        str, typer.Option("--percentile", metavar="SHARE", help="Chance that the planning rate is not exceeded.")
     ] = "95%",
     events: Annotated[
         list[str] | None,

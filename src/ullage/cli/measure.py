@@ -13,12 +13,16 @@ from ullage.errors import InputError
 
 
 def command(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The address of one replica. No other host is sent to.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of one replica; no other host is contacted.")],
     plan: PlanOption = None,
-    minutes: Annotated[float, typer.Option("--minutes", help="The most wall time of all tests.")] = 60.0,
-    requests: Annotated[int, typer.Option("--most-requests", help="The most requests of all tests.")] = 20_000,
-    tokens: Annotated[int, typer.Option("--most-tokens", help="The most tokens of all tests.")] = 50_000_000,
-    usd: Annotated[float, typer.Option("--most-usd", help="The most money, by the plan's price of a replica.")] = 100.0,
+    minutes: Annotated[
+        float, typer.Option("--minutes", help="Limit on the wall time of all tests, in minutes.")
+    ] = 60.0,
+    requests: Annotated[int, typer.Option("--most-requests", help="Limit on the requests of all tests.")] = 20_000,
+    tokens: Annotated[int, typer.Option("--most-tokens", help="Limit on the tokens of all tests.")] = 50_000_000,
+    usd: Annotated[
+        float, typer.Option("--most-usd", help="Limit on the cost, at the plan's price of a replica.")
+    ] = 100.0,
     within: Annotated[int, typer.Option("--within", min=0, help="Replicas that a decided number may be off.")] = 1,
     tool: Annotated[
         str | None,
@@ -26,13 +30,15 @@ def command(
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option("--tokenizer", metavar="NAME", help="Whose tokenizer counts: a folder, or a name that is cached."),
+        typer.Option("--tokenizer", metavar="NAME", help="The tokenizer to count with: a folder, or a cached name."),
     ] = None,
     served_model: Annotated[
-        str | None, typer.Option("--served-model", metavar="NAME", help="What requests call it. Default: as served.")
+        str | None,
+        typer.Option("--served-model", metavar="NAME", help="The model name in requests. Default: as served."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--folder", metavar="DIR", help="Where results are kept, and a break is resumed from.")
+        Path,
+        typer.Option("--folder", metavar="DIR", help="Where results are kept, and an interrupted run resumes from."),
     ] = Path("measure"),
     accept: Accept = None,
     json: AsJson = False,

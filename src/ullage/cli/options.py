@@ -141,7 +141,7 @@ Device = Annotated[
     str | None, typer.Option("--device", metavar="NAME", help="The device by name: ullage facts devices lists them.")
 ]
 Engine = Annotated[
-    str | None, typer.Option("--engine", metavar="NAME", help="The engine. Default: as a log says, or vllm.")
+    str | None, typer.Option("--engine", metavar="NAME", help="The engine. Default: the log's, or vllm.")
 ]
 EngineVersion = Annotated[
     str | None, typer.Option("--engine-version", metavar="VERSION", help="Its version. Default: the newest known.")
@@ -152,13 +152,15 @@ MemoryFraction = Annotated[
 PollSteps = Annotated[
     int | None,
     typer.Option(
-        "--poll-steps", min=1, help="Steps between two looks for requests (SGLang's recv interval). Default: its own."
+        "--poll-steps", min=1, help="Steps between two polls for requests (SGLang's recv interval). Default: its own."
     ),
 ]
 BatchWait = Annotated[
     int | None,
     typer.Option(
-        "--batch-wait-steps", min=1, help="Steps that requests wait to be let in together (TensorRT-LLM's batch_wait)."
+        "--batch-wait-steps",
+        min=1,
+        help="Steps that requests wait to be admitted together (TensorRT-LLM's batch_wait).",
     ),
 ]
 CapacityPolicyOption = Annotated[
@@ -166,12 +168,14 @@ CapacityPolicyOption = Annotated[
     typer.Option(
         "--capacity-policy",
         metavar="NAME",
-        help="What must fit before a request is let in; new_token_ratio:0.3 is SGLang's conservativeness.",
+        help="What must fit before a request is admitted; new_token_ratio:0.3 is SGLang's conservativeness.",
     ),
 ]
 MaxOutput = Annotated[
     str | None,
-    typer.Option("--max-output", metavar="TOKENS", help="The max_tokens of requests. Default: nearly what comes out."),
+    typer.Option(
+        "--max-output", metavar="TOKENS", help="The max_tokens of requests. Default: the p99 of output lengths."
+    ),
 ]
 Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism: devices that share every layer.")]
 Pp = Annotated[int, typer.Option("--pp", help="Pipeline parallelism: stages.")]
@@ -179,7 +183,7 @@ Ep = Annotated[int, typer.Option("--ep", help="Expert parallelism: groups of exp
 DpAttention = Annotated[int, typer.Option("--dp-attention", help="Attention groups, out of the tp devices.")]
 Context = Annotated[
     str | None,
-    typer.Option("--context", metavar="TOKENS", help="The longest context. Default: as a log says, or the model's."),
+    typer.Option("--context", metavar="TOKENS", help="The longest context. Default: the log's, or the model's."),
 ]
 KvTokens = Annotated[
     int | None, typer.Option("--kv-tokens", help="Tokens the cache holds, from the log. Default: the budget's.")
@@ -199,7 +203,7 @@ Speculation = Annotated[
     typer.Option(
         "--speculation",
         metavar="METHOD:TOKENS[:PER_STEP][@DRAFT]",
-        help="Tokens drafted ahead by mtp, eagle, draft or ngram, what a step then brings, and the model that drafts.",
+        help="Tokens drafted ahead by mtp, eagle, draft or ngram, tokens per step, and the model that drafts.",
     ),
 ]
 Replicas = Annotated[
@@ -207,7 +211,9 @@ Replicas = Annotated[
 ]
 CachedShare = Annotated[
     str | None,
-    typer.Option("--cached-share", metavar="SHARE", help="Of prompt tokens, prefix hits. Default: the file's."),
+    typer.Option(
+        "--cached-share", metavar="SHARE", help="Share of prompt tokens that are prefix hits. Default: the file's."
+    ),
 ]
 Accept = Annotated[
     list[str] | None,
@@ -257,7 +263,7 @@ Prefill = Annotated[
     typer.Option(
         "--prefill",
         metavar="REPLICAS[:KEY=VALUE]...",
-        help="Prompts on replicas of their own, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
+        help="Prefill on separate replicas, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
     ),
 ]
 Transfer = Annotated[
@@ -277,7 +283,7 @@ Prometheus = Annotated[
     str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus, Thanos, Mimir or VictoriaMetrics.")
 ]
 Since = Annotated[
-    str | None, typer.Option("--from", metavar="TIME", help="The start of the stretch: a day or a time, UTC.")
+    str | None, typer.Option("--from", metavar="TIME", help="The start of the period: a day or a time, UTC.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Its end.")]
 HttpConfig = Annotated[

@@ -1,4 +1,4 @@
-"""`ullage options`; the options that verbs share stand in options.py."""
+"""`ullage options`; the options that several verbs share are in options.py."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ def command(
 ) -> int:
     """Place many services under shared quotas, nodes, a budget and commitments.
 
-    It shows where every pool runs, what is dropped first where not all fits, by the cost of a request that is not
-    served, and what moves where when a region is lost. Sizes are estimates unless they are marked decided.
+    It shows where every pool runs, what is dropped first if not everything fits (by the cost of a request that is not
+    served), and what moves where when a region is lost. Sizes are estimates unless they are marked decided.
     """
     from ullage import verbs
 

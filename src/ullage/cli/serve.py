@@ -19,22 +19,22 @@ def command(
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port.")] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", metavar="FILE", help="Who may ask: lines of NAME ROLE TOKEN, role read or plan."),
+        typer.Option("--token-file", metavar="FILE", help="The users: lines of NAME ROLE TOKEN, role read or plan."),
     ] = None,
     proxy_header: Annotated[
         str | None,
-        typer.Option("--proxy-header", metavar="NAME", help="The header in which a proxy names who it let in."),
+        typer.Option("--proxy-header", metavar="NAME", help="The header in which a proxy names the user."),
     ] = None,
     proxy_network: Annotated[
         list[str] | None,
-        typer.Option("--proxy-network", metavar="CIDR", help="Where that proxy is, such as 10.0.0.0/8. Repeat."),
+        typer.Option("--proxy-network", metavar="CIDR", help="The network of that proxy, such as 10.0.0.0/8. Repeat."),
     ] = None,
-    proxy_role: Annotated[str, typer.Option("--proxy-role", metavar="ROLE", help="What those may: read or plan.")] = (
-        "plan"
-    ),
+    proxy_role: Annotated[
+        str, typer.Option("--proxy-role", metavar="ROLE", help="The role of those users: read or plan.")
+    ] = "plan",
     public_host: Annotated[
         list[str] | None,
-        typer.Option("--public-host", metavar="NAME", help="A name that clients call it by. Repeat."),
+        typer.Option("--public-host", metavar="NAME", help="A host name that clients use. Repeat."),
     ] = None,
     ledger: LedgerPlace = None,
     prometheus: Annotated[
@@ -48,7 +48,7 @@ def command(
         int | None, typer.Option("--jobs", min=1, help="Jobs at a time. Default: one for each core.")
     ] = None,
     requests_per_s: Annotated[
-        float, typer.Option("--requests-per-s", min=0.1, help="Requests a second that one name may send on end.")
+        float, typer.Option("--requests-per-s", min=0.1, help="Sustained requests per second allowed per name.")
     ] = 20.0,
     quiet: Quiet = False,
 ) -> int:

@@ -127,7 +127,7 @@ def _call(version: str, shared: Sequence[Any], arguments: Sequence[Any]) -> tupl
             field="--run-on",
             value=f"ullage {_version()}",
             problem=f"is what a worker has, but this is {version}",
-            fix="Install one version everywhere: another may answer otherwise.",
+            fix="Install one version everywhere: another version may give another answer.",
         )
     name = shared[0].hex()
     function = _UNPACKED.get(name)

@@ -1,6 +1,6 @@
 """The failure reserve: the fewest replicas beyond the steady ones with which enough are up, often enough.
 
-Rules hold together, and the largest answer counts:
+All rules apply, and the largest answer counts:
 
 - *at the chosen risk*: fewer are up than the busiest hour needs with no more than the chosen chance, over all that it
   may need and all that may have failed (risk/need.py, availability.py);

@@ -1,8 +1,8 @@
 """What may happen to a fleet, as events and loads for the simulator: one function for each, listed in SCENARIOS.
 
 Every scenario runs over the same times: a lead that fills the engines, a part before, the loss from `lost_s` to
-`back_s`, and a part after. The loss lasts as long as a replacement takes to be ready, so that what piles up is what
-would pile up.
+`back_s`, and a part after. The loss lasts as long as a replacement takes to be ready, so that the backlog grows
+as it would in production.
 """
 
 from __future__ import annotations

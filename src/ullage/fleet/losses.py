@@ -3,8 +3,8 @@
     loss_checks(...)  ->  LossTable of LossCheck: attainment before, during and after, time to recover, verdict
 
 The fleet is the steady one with its reserves, at the planning rate, with steps as slow as the fleet was sized for: the
-margin for evidence is not there to pay for losses. A check that a reserve covers has to hold; what none covers is
-simulated all the same, and its verdict says that it is not covered.
+margin for evidence does not cover losses. A check that a reserve covers has to pass; one that no reserve covers is
+simulated as well, and its verdict says that it is not covered.
 """
 
 from __future__ import annotations

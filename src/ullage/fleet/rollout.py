@@ -1,4 +1,4 @@
-"""The rollout reserve: what a change of version keeps free or beside the fleet, and whether it can end at all.
+"""The rollout reserve: free devices and extra replicas for a change of version, and whether it can end at all.
 
 A rolling update starts new replicas and retires old ones in turns. It may run `surge` replicas more than the fleet has,
 and may be `unavailable` replicas short. Without free devices a surge never starts, and without a surge nothing may be
@@ -8,8 +8,8 @@ controller of a Deployment turn by turn and says so.
     unavailable = 0 and no free devices     ->  deadlock
     surge of s, nothing unavailable         ->  ceil(replicas / s) turns of one start each
 
-Versions change when traffic is low. Replicas that such hours leave idle may be missing, so that a rollout
-of the quietest hours takes its turns out of the fleet, and devices are bought only for what they do not suffice for.
+Versions change when traffic is low. Replicas that are idle in such hours may be unavailable, so that a rollout in the
+quietest hours replaces replicas within the fleet, and devices are bought only where the idle ones do not suffice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The warm reserve: what carries demand that rises faster than replicas start.
 
-A fleet that follows demand asks for a replica when it is needed and has it one time to ready later. What demand may
-rise by in between must be there already:
+A fleet that follows demand requests a replica when it is needed and gets it one time to ready later. Replicas for the
+rise of demand in between must be running already:
 
     warm = ceil(steady x rise / planning rate) - what queues and headroom absorb
 

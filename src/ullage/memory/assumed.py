@@ -72,7 +72,7 @@ CONSERVATIVENESS = Assumption(
 
 OUTPUT_LIMIT = Assumption(
     name="max output",
-    value="the 99th percentile of what comes out in each class",
+    value="the 99th percentile of output lengths in each class",
     unit="text",
     evidence=Evidence.ASSUMED,
     source=Source(

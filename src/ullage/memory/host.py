@@ -60,7 +60,9 @@ def host_budget(
 ) -> HostBudget:
     """What a replica takes of its host, and how many more tokens an offloaded cache keeps there."""
     if host_bytes is not None and host_bytes < 1:
-        raise InputError(field="host memory", value=host_bytes, problem="is less than 1", fix="Give 256GiB, say.")
+        raise InputError(
+            field="host memory", value=host_bytes, problem="is less than 1", fix="Give for example 256GiB."
+        )
     devices = settings.sharding.devices
     staged = Figure(
         name="host.weights_staging_bytes",

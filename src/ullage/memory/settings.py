@@ -323,7 +323,7 @@ def _conservativeness(settings: RuntimeSettings, policy: str) -> Assumption | No
             field="conservativeness",
             value=stated,
             problem="is not between 0 and 100",
-            fix="SGLang's default is 1; lower lets in more, higher fewer.",
+            fix="SGLang's default is 1; lower admits more requests, higher fewer.",
         )
     return CONSERVATIVENESS if stated is None else settings.stated("conservativeness", stated, "ratio")
 

@@ -7,11 +7,11 @@ Each constraint is relaxed by a quarter, all else equal, and the highest load th
     bandwidth        what a device reads in a second
     compute          what a device computes in a second
 
-What frees most load is what the pool ran out of; what frees second most is next. A few replicas stand for the pool:
-they run out of the same things. Two things are decided before that: where an idle pool already uses half of the limit
-that is violated first, **latency** binds, and load is not the matter; where a tool takes less than the pool, the
-**tool** binds, and devices are not. Memory does not grow with traffic. Every constraint also has its distance at the
-planned load, in its own unit against its own limit.
+The change that frees most load names the binding constraint; the one that frees second most is next. A few replicas
+stand for the pool: they run out of the same things. Two things are decided before that: where an idle pool already
+uses half of the limit that is violated first, **latency** binds and load does not matter; where a tool accepts less
+than the pool could serve, the **tool** binds and devices do not matter. Memory does not grow with traffic. Every
+constraint also has its distance at the planned load, in its own unit against its own limit.
 """
 
 from __future__ import annotations

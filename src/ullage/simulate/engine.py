@@ -125,7 +125,7 @@ class CapacityPolicy:
                 field="engine.conservativeness",
                 value=self.conservativeness,
                 problem="is not between 0 and 100",
-                fix="SGLang's default is 1; lower lets in more, higher fewer.",
+                fix="SGLang's default is 1; lower admits more requests, higher fewer.",
             )
         if self.output_limit_tokens is not None and self.output_limit_tokens < 1:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Own devices beside providers, for `cost`: which offers there are, every class both ways, and peaks sent away."""
+"""Own devices compared with providers, for `cost`: the offers, every class both ways, and peaks sent to a provider."""
 
 from __future__ import annotations
 

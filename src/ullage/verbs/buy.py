@@ -1,4 +1,4 @@
-"""`buy`: a plan in; the mix of terms, hours and spot of least expected cost out, with what it may lose."""
+"""`buy`: a plan in; the mix of terms, hours and spot of least expected cost out, with its regret."""
 
 from __future__ import annotations
 

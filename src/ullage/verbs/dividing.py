@@ -1,4 +1,4 @@
-"""Whose the bill is: who used each pool, by the plan's own simulation or by a log, and the rule that divides it."""
+"""Attribution of the bill: who used each pool, by the plan's own simulation or a log, and the rule that divides it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`drill`: a plan in, what goes wrong in practice played on it out."""
+"""`drill`: a plan in; failures and overloads simulated on it, each with a verdict, out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gate`: what was measured before and after a change in, whether steps take longer and what that means out."""
+"""`gate`: measurements before and after a change in; whether steps take longer, and the effect on replicas, out."""
 
 from __future__ import annotations
 

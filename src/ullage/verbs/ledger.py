@@ -1,4 +1,4 @@
-"""`ledger`: what was kept, listed, shown, compared, exported, imported, verified, and let go by rule."""
+"""`ledger`: stored entries listed, shown, compared, exported, imported, verified and pruned."""
 
 from __future__ import annotations
 

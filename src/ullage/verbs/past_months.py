@@ -1,4 +1,4 @@
-"""Months that are over, out of a ledger: what was paid, what was planned for them, and why they differ."""
+"""Past months from a ledger: what was paid, what was planned for them, and why they differ."""
 
 from __future__ import annotations
 

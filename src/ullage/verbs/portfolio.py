@@ -1,4 +1,4 @@
-"""`portfolio`: many plans and what they share in; who stands where, what is given up first, who moves out."""
+"""`portfolio`: many plans and their shared limits in; placement, what is dropped first and what moves out."""
 
 from __future__ import annotations
 

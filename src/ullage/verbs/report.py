@@ -1,4 +1,4 @@
-"""`report`: a plan in, one HTML file out that answers with pictures."""
+"""`report`: a plan in, one HTML file with charts out."""
 
 from __future__ import annotations
 

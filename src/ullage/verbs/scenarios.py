@@ -1,4 +1,4 @@
-"""`scenarios`: a plan in, whole plans of the best, the base, the worst and one's own futures out."""
+"""`scenarios`: a plan in; whole plans of the best, the base, the worst and the user's own scenarios out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`shadow`: a plan, a rule and yesterday's production in; what the rule would have done beside what ran out."""
+"""`shadow`: a plan, a rule and yesterday's production in; the rule simulated, compared with what ran, out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`simulate`: a trace, a plan's traffic or a plain load in, what a replica or pool makes of it out."""
+"""`simulate`: a trace, a plan's traffic or a plain load in; latencies and outcomes on a replica or pool out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`size`: a plan and a rate in, the least pool that meets every SLO out."""
+"""`size`: a plan and a rate in, the smallest pool that meets every SLO out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`validate`: load tests and a plan in, what the plan predicted of each test and whether it held out."""
+"""`validate`: load tests and a plan in; the prediction for each test, and whether it holds, out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if: a verb asked twice, of the plan as it is and of the plan with changes, and both answers side by side."""
+"""What if: a verb run on the plan as it is and on the changed plan, with both answers side by side."""
 
 from __future__ import annotations
 

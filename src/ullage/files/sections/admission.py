@@ -139,7 +139,7 @@ class AdmissionSection(Section):
     backpressure: Annotated[
         Share | None,
         Key(
-            means="The share of the queue bound at which senders are told to slow down.",
+            means="The share of the queue bound at which clients are asked to slow down.",
             default=defaults.BACKPRESSURE,
             moves="limit.backpressure_requests",
         ),

@@ -23,7 +23,7 @@ _POOLS_OWN, _CANDIDATES = "the pool's own", "options.candidates"
 
 
 class LeadSection(Section):
-    """How long a device takes from the day it is asked for."""
+    """How long a device takes from the day it is ordered."""
 
     quota_request: Annotated[
         StartTime | None,

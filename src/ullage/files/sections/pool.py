@@ -209,8 +209,8 @@ class PoolSection(Section):
     capacity_policy: Annotated[
         str | None,
         Key(
-            means="What must fit before a waiting request is let in: its present need (vLLM), that and a share of what "
-            "running answers may still come to (SGLang), every longest answer, or all prompts (both TensorRT-LLM's).",
+            means="What must fit before a waiting request is admitted: its present need (vLLM), that and a share of "
+            "what running answers may still need (SGLang), every longest answer, or all prompts (both TensorRT-LLM's).",
             default=_ENGINES_OWN,
             moves="curve.sustained_rps",
             choices=CAPACITY_POLICIES,
@@ -230,7 +230,7 @@ class PoolSection(Section):
         Range(least=1, most=100000000, dimension=TOKENS),
         Key(
             means="Output tokens that requests allow at most (max_tokens), for engines that reserve room for them.",
-            default="the 99th percentile of what comes out in each class",
+            default="the 99th percentile of output lengths in each class",
             moves="curve.sustained_rps",
         ),
     ] = None

@@ -81,7 +81,7 @@ class ExchangeSection(Section):
 
 
 class OwnPriceSection(Section):
-    """Where a price of one's own comes from."""
+    """Where one of your own prices comes from."""
 
     dated: Annotated[
         datetime.date | None, Key(means="The day of the price.", default="the date of the file", still=_DATES)
@@ -127,7 +127,7 @@ class OwnDeviceSection(OwnPriceSection):
 
 
 class OwnMachineSection(OwnPriceSection):
-    """A machine of one's own; what is left out has a sourced default (`ullage facts prices own-hardware`)."""
+    """A machine that you own; what is left out has a sourced default (`ullage facts prices own-hardware`)."""
 
     device: Annotated[str, Key(means=_CATALOGUE, moves=_COMPUTE)]
     devices: Annotated[Count, Key(means="Devices in the machine.", moves=_COMPUTE)]
@@ -190,7 +190,7 @@ class OwnTokensSection(OwnPriceSection):
 
 
 class OwnSection(Section):
-    """Prices of one's own: they go before every list."""
+    """Your own prices, which take precedence over every list."""
 
     devices: tuple[OwnDeviceSection, ...] = ()
     machines: tuple[OwnMachineSection, ...] = ()

@@ -1,4 +1,4 @@
-"""The chance of a shortfall: joint draws of what is uncertain, put against what a fleet of any size carries.
+"""The chance of a shortfall: joint draws of what is uncertain, compared with what a fleet of any size carries.
 
 quasi_random   points that fill a cube evenly, and normal scores of them
 spread         how far one input may be off, as a table of quantiles

@@ -1,4 +1,4 @@
-"""What a pool's need hangs on, each with its spread and where that comes from.
+"""What a pool's need depends on, each input with its spread and where that comes from.
 
 demand          the busiest hour of each class, from the forecast's own futures, or what is stated of it
 step time       the band of the step model: its calibration, its nearest published neighbours, or its class

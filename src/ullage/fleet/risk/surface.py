@@ -17,9 +17,10 @@ number of them. Its own time is about a product of powers of the ratios, so that
 
 found by trials of a nearly idle pool: along steps with the others at 1, and with each of them slow by itself.
 
-Near the edge capacity falls steeply, and how near a draw is hangs on all ratios together: prompts a little shorter make
-up for steps that alone would be too slow. So steps count at what all ratios come to in the edge's terms, and the factor
-of every other ratio is what it is worth beyond that; with one ratio off at a time both are as they were tried.
+Near the edge capacity falls steeply, and how near a draw is depends on all ratios together: slightly shorter prompts
+make up for steps that alone would be too slow. So steps count at the distance from the edge that all ratios together
+lead to, and every other ratio has the factor that is left beyond that; with one ratio off at a time both equal what
+was tried.
 
 The surface is then checked at points drawn from the same distributions, every other one reflected to the slow side: the
 error found there is part of the answer. The level itself is anchored where the plan's own size was decided by many

@@ -1,4 +1,4 @@
-"""Have, need, change, risk, and the order of steps: a plan laid over what runs.
+"""Have, need, change, risk, and the order of steps: a plan compared with what runs.
 
 Nothing here is advice to change everything at once. Steps are ordered so that capacity comes before it is relied on,
 and is removed only after nothing relies on it any more.

@@ -1,6 +1,6 @@
 """Claims made about a service elsewhere: on a slide, in a spreadsheet, in an autoscaler's settings.
 
-A plan is not made from claims, so they are not among its inputs. `ullage check` holds each against the plan.
+A plan is not made from claims, so they are not among its inputs. `ullage check` compares each with the plan.
 """
 
 from __future__ import annotations

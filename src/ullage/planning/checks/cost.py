@@ -1,4 +1,4 @@
-"""Mistakes about money and evidence: costs that leave something out, bills split by heads, numbers without a date."""
+"""Mistakes about money and evidence: incomplete costs, bills divided by request count, numbers without a date."""
 
 from __future__ import annotations
 

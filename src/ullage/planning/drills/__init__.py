@@ -1,1 +1,1 @@
-"""Drills: what goes wrong in practice, simulated on a plan before it does."""
+"""Drills: what goes wrong in practice, simulated on a plan before it happens."""

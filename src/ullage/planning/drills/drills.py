@@ -1,4 +1,4 @@
-"""Drills: what goes wrong in practice, played on a plan before it does.
+"""Drills: what goes wrong in practice, simulated on a plan before it happens.
 
     run_drills(plan)  ->  Drills of DrillResult: verdict, a figure before and during, and the change that would pass
 

@@ -1,4 +1,4 @@
-"""Drills in which too much comes: an overload, clients that repeat themselves, a tool that is back after an outage."""
+"""Drills with too much load: an overload, clients that retry, a tool that is back after an outage."""
 
 from __future__ import annotations
 

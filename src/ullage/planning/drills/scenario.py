@@ -1,8 +1,8 @@
-"""What drills are played on: one pool as it was planned, its traffic at the planning rate, and how to judge a run.
+"""What drills are simulated on: one pool as it was planned, its traffic at the planning rate, and how to judge a run.
 
 The fleet is the steady one with the reserves that stand behind the router, and steps take as long as it was sized for,
-as in the loss checks (fleet/losses.py). Drills differ from those: they ask for the least change that would pass, and
-play it.
+as in the loss checks (fleet/losses.py). Unlike those, drills search for the smallest change that would pass, and
+simulate it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Prefill and decode apart as an option of a pool: how many replicas of each side, and whether it pays.
+"""Disaggregated prefill and decode as an option of a pool: how many replicas of each side, and whether it pays off.
 
 Both sides are the pool's own replica, sized by the trial and the rule that size every candidate, each with its part of
 every limit, then simulated together against the limits of the whole. The number of replicas of either side is the

@@ -1,8 +1,8 @@
 """Caches and routers of a pool as options: what finds more of the prompts that begin like earlier ones.
 
-Hits as stated cost nothing to find, wherever a request goes; beside them nothing that helps to find them could ever
-pay. So these are no candidates of the ranking: both sides of the comparison have caches that are simulated, block by
-block, and what is compared is what they need.
+Stated hits cost nothing to find, wherever a request goes; compared with them, nothing that helps to find hits could
+ever pay off. So these are not candidates of the ranking: both sides of the comparison have caches that are simulated
+block by block, and their needs are compared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A portfolio: every pool's need, where all of them stand together, what is given up, and who moves from a lost region.
+"""A portfolio: every pool's need, where all pools are placed, what is dropped, and what moves from a lost region.
 
-Needs are first looks, each with its band. Only where it matters is a pool decided by the whole plan: where the pools of
-a device fit at the low end of their bands and not at the high end, where something is given up, or where the budget is
-met at one end alone. Those with the widest bands come first, as many as the caller allows.
+Needs are first looks, each with its band. A pool is decided by the whole plan only where that matters: where the pools
+of a device fit at the low end of their bands and not at the high end, where something is dropped, or where the budget
+is met at one end only. Those with the widest bands come first, as many as the caller allows.
 """
 
 from __future__ import annotations

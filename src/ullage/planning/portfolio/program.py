@@ -1,11 +1,11 @@
 """The placement as an integer program over replicas and nodes.
 
     x[p, r]   replicas of pool p in region r, whole
-    g[p]      replicas of it that are given up, whole
+    g[p]      replicas of it that are dropped, whole
     n[k, r]   nodes of kind k (a device, so many in a node) in region r, whole; pools of a kind share them
     c[d, r]   devices of kind d in region r that a commitment pays
 
-    where   sum of x[p, .] + g[p] = what p needs,   g[p] <= what it may give up
+    where   sum of x[p, .] + g[p] = what p needs,   g[p] <= what it may drop
             devices of n[k, r] >= devices of x in r whose pools stand on nodes of kind k
             devices of n <= quota,  n <= nodes,  c <= devices of n,  c <= what is committed
             price of devices - price of those that a commitment pays + commitments <= budget

@@ -171,6 +171,6 @@ def recognised(content: Content) -> str:
     raise InputError(
         field=content.file,
         value=content.shape.value,
-        problem="is of no load-test format that is known here, or is cut short",
+        problem="is not in a known load-test format, or is cut short",
         fix=f"Known: {known}. Or write the points into a CSV: docs/reference/loadtest-formats.md.",
     )

@@ -86,6 +86,6 @@ def recognised(content: PriceFile) -> str:
     raise InputError(
         field=content.file,
         value=shown,
-        problem="is of no price format that is known here",
+        problem="is not in a known price format",
         fix=f"Known: {known}. Or write the prices into a CSV of ours: docs/reference/price-book.md.",
     )

@@ -1,5 +1,5 @@
 """Prefix hits of a load test: as the user states them, as each request has them, as the file counts them, or as the
-tool's configuration lays its prompts out. Where nobody says, none are taken, and the reader is told.
+tool's configuration lays its prompts out. Where no source states them, none are assumed, and the output says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lengths of a load test's requests: those of the file, else by the tool's own rule, else assumed and said.
+"""The lengths of a load test's requests: those of the file, else by the tool's own rule, else assumed and reported.
 
 Where all requests have one length, the clients of a closed loop march in step: they prefill together, decode together,
 and a prompt never meets the decoding of others. A test whose lengths differ does not behave like that, so a mean alone

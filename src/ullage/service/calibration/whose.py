@@ -1,4 +1,4 @@
-"""Whose evidence is it? What a load test says it tested, against the replica that it is to speak for.
+"""Whether evidence fits: the configuration that a load test states, compared with the replica that it is used for.
 
 What a file does not state is taken to be the replica's. What it states otherwise is an anomaly: a test of another
 model, engine or precision is refused, and one of another device or of other parallelism scales the estimate of this one

@@ -2,8 +2,8 @@
 
 Two windows stand for all of them, one heavy and one ordinary, and a dozen replicas for the pool; the load that they
 carry is searched in a handful of tries and the rate divided by it. On the built-in example and around it the answer
-was within a tenth of the decided one; an SLO that only a nearly idle pool meets is where it errs most. Nothing is
-bought on it: `size_pool` decides.
+was within a tenth of the decided one; an SLO that only a nearly idle pool meets is where it errs most. It is
+no basis for buying: `size_pool` decides.
 """
 
 from __future__ import annotations

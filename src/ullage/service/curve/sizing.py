@@ -1,8 +1,7 @@
 """How many replicas a rate needs, found by simulating the pool with its router and not by dividing.
 
 The least pool that meets every SLO is found twice: with conservative step times, which is what is bought, and with
-nominal ones, which is what would do if the step model were exactly right. The difference is what a load test buys
-back.
+nominal ones, which would be enough if the step model were exactly right. The difference is what a load test can save.
 """
 
 from __future__ import annotations

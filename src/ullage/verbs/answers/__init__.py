@@ -1,1 +1,1 @@
-"""Answers of verbs that are too heavy to stand beside them: imported when they are handed back."""
+"""Answers that are too large for their verbs' own modules; imported when they are returned."""

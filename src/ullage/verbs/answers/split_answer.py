@@ -1,4 +1,4 @@
-"""What `simulate --prefill` answers: prefill and decode apart, beside other splits and colocated replicas."""
+"""What `simulate --prefill` answers: disaggregated prefill and decode, other splits, and colocated replicas."""
 
 from __future__ import annotations
 
