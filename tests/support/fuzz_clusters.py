@@ -144,6 +144,53 @@ spec:
     VllmDecodeWorker: {replicas: 2, resources: {limits: {gpu: "2"}}}
     VllmPrefillWorker: {replicas: 1, resources: {limits: {gpu: "1"}}}
 """
+_CONFIGURED = """\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: agg}
+spec:
+  services:
+    Planner:
+      replicas: 1
+      extraPodSpec:
+        mainContainer:
+          args:
+            - --config
+            - '{"mode": "agg", "optimization_target": "load", "decode_scale_up_kv_rate": 80,
+              "decode_scale_down_kv_rate": 50, "load_adjustment_interval_seconds": 10, "max_gpu_budget": 16,
+              "min_endpoint": 1, "load_predictor": "kalman", "kalman_q_level": 2.0, "decode_engine_num_gpu": 2}'
+    VllmDecodeWorker: {replicas: 2, resources: {limits: {gpu: "2"}}}
+---
+apiVersion: llmd.ai/v1alpha1
+kind: VariantAutoscaling
+metadata: {name: chat-va}
+spec: {scaleTargetRef: {kind: Deployment, name: chat}, modelID: meta/llama-70b}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: wva-saturation-scaling-config}
+data:
+  default: |
+    kvCacheThreshold: 0.75
+    analyzerName: saturation
+    scaleUpThreshold: 0.8
+  llama: |
+    model_id: meta/llama-70b
+    queueLengthThreshold: 8
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: chat}
+spec:
+  scaleTargetRef: {kind: Deployment, name: chat}
+  minReplicas: 1
+  maxReplicas: 6
+  metrics:
+    - type: External
+      external:
+        metric: {name: wva_desired_replicas, selector: {matchLabels: {variant_name: chat-va}}}
+        target: {type: AverageValue, averageValue: "1"}
+"""
 _STACK = """\
 servingEngineSpec:
   strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}
@@ -181,6 +228,6 @@ decode:
   containers: [{name: vllm, image: "ghcr.io/llm-d/llm-d-cuda:v0.3.1", args: [--max-num-seqs=256]}]
 prefill: {create: false, replicas: 2}
 """
-CLUSTERS = (_PODS, _HPA, _KEDA, _KNATIVE, _PLANNERS, _STACK, _MODEL)
+CLUSTERS = (_PODS, _HPA, _KEDA, _KNATIVE, _PLANNERS, _CONFIGURED, _STACK, _MODEL)
 SIGNS = ("apiVersion:", "servingEngineSpec:", "modelArtifacts:")
 """What tells a cluster's objects, or a chart's values, from a plan."""
