@@ -50,7 +50,16 @@ HEADS: dict[str, tuple[str, bool, bool, str | None]] = {
     "Validation": ("validate", True, True, POOL),
 }
 # Their documents are another's, or are made of more than can be made up; other tests read them.
-ELSEWHERE = {"CurveAnswer", "Fitted", "ForecastAnswer", "MemoryAnswer", "PlanAnswer", "ReportAnswer", "ScaleAnswer", "WhatIf"}
+ELSEWHERE = {
+    "CurveAnswer",
+    "Fitted",
+    "ForecastAnswer",
+    "MemoryAnswer",
+    "PlanAnswer",
+    "ReportAnswer",
+    "ScaleAnswer",
+    "WhatIf",
+}
 
 
 # Those that print figures apart from where they are used, so that each can be explained.
@@ -75,13 +84,13 @@ GIVEN = {
 }  # fmt: skip
 
 
-def _below(kind: type) -> Iterator[type]:
+def _below(kind: type[VerbAnswer]) -> Iterator[type[VerbAnswer]]:
     for each in kind.__subclasses__():
         yield each
         yield from _below(each)
 
 
-def _kinds() -> dict[str, type]:
+def _kinds() -> dict[str, type[VerbAnswer]]:
     for each in pkgutil.walk_packages(verbs.__path__, "ullage.verbs."):
         importlib.import_module(each.name)
     return {each.__name__: each for each in _below(VerbAnswer) if each.__module__.startswith("ullage.")}
