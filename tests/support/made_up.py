@@ -46,7 +46,7 @@ class MadeUp:
 
         What a value checks of itself when it is made is not asked: it would refuse most numbers.
         """
-        hints = _hints(typing.cast(Any, made))
+        hints = _hints(typing.cast("Any", made))
         own = {**self._given, **given}
 
         def field(name: str) -> functools.cached_property[Any]:
