@@ -15,6 +15,7 @@ import pytest
 from support.made_up import MadeUp
 from support.planned import AS_OF, read
 from ullage import verbs
+from ullage.planning.document import Plan
 from ullage.verbs.answer import VerbAnswer
 
 DAY, SEED = AS_OF.isoformat(), 71
@@ -131,3 +132,17 @@ def test_an_answer_is_known_by_its_own_few_figures(name: str) -> None:
     replicas = {} if name == "ScenarioAnswer" else {"replicas": 7}
     said = {each.name: each.text for each in _made(name, **GIVEN, **replicas).headlines()}
     assert said.items() >= KNOWN_BY[name].items()
+
+
+def test_a_pool_is_named_where_there_are_several() -> None:
+    for name in ("OptionsAnswer", "Drilled"):
+        several = {each.name for each in _made(name, pool="chat").headlines()}
+        assert {each.split(".")[0] for each in several} == {"chat"}
+        made = MadeUp(is_bare=True, pool="chat", name="best", figures={})
+        kind = KINDS[name]
+        if name == "OptionsAnswer":
+            alone = made(kind, pools=made(kind).pools[:1])
+        else:
+            plan = made(kind).plan
+            alone = made(kind, plan=made(Plan, pools=plan.pools[:1]))
+        assert {each.name for each in alone.headlines()} == {"best"}

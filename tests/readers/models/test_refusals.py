@@ -30,6 +30,7 @@ from ullage.readers.models import read_model
         (dense(hidden_size=-1), "hidden_size"),
         (dense(hidden_size=float("nan")), "hidden_size"),
         (dense(torch_dtype="int7"), "torch_dtype"),
+        (dense(model_type="new_model", hidden_act=["silu"]), "hidden_act"),
         (dense(tie_word_embeddings="perhaps"), "tie_word_embeddings"),
         (dense(head_dim=None, num_attention_heads=7, num_key_value_heads=7), "num_attention_heads"),
         (dense(layer_types=["full_attention"] * 3), "layer_types"),
