@@ -668,6 +668,11 @@ def test_sglangs_second_count_of_tokens_does_not_replace_the_first() -> None:
     assert (tokens.output_tokens, tokens.other_output_tokens) == (REQUESTS * OUTPUT, 77.0)
 
 
+def test_a_block_is_of_the_tool_that_its_backend_names() -> None:
+    tools = {backend: read(console_text(backend=backend)).tool for backend in ("sglang", "vllm")}
+    assert tools == {"sglang": "sglang bench_serving", "vllm": "vllm bench serve"}
+
+
 def test_the_first_aiperf_kept_its_metrics_under_records() -> None:
     newer = aiperf_export()
     records = {name: newer.pop(name) for name in [*newer] if isinstance(newer[name], dict) and "unit" in newer[name]}
