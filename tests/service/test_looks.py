@@ -79,12 +79,12 @@ def trial(**more: Any) -> LoadTestReplay:
 
 def test_an_engine_holds_its_longest_request_and_no_more_than_the_test_fills() -> None:
     limits = EngineLimits(max_sequences=8, budget_tokens=512, kv_tokens=160, block_tokens=16)
-    found = _engine(Steps(), limits, trial(limits=limits))  # type: ignore[arg-type]
+    found = _engine(Steps(), limits, trial(limits=limits))
     # Three requests are all that can run; 900 + 100 tokens need 64 blocks of 16 where 160 tokens would be ten.
     assert found.max_sequences == 3
     assert found.kv_blocks == (1000 + 2 * 16) // 16
     large = EngineLimits(max_sequences=2, budget_tokens=512, kv_tokens=16_000, block_tokens=16)
-    found = _engine(Steps(), large, trial(limits=large))  # type: ignore[arg-type]
+    found = _engine(Steps(), large, trial(limits=large))
     assert (found.max_sequences, found.kv_blocks) == (2, 1000)
     assert found.request_overhead_s == pytest.approx(0.002)
     # In a crowd a request more adds a fiftieth of what one takes alone.

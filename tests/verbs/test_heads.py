@@ -139,7 +139,7 @@ def test_a_pool_is_named_where_there_are_several() -> None:
         several = {each.name for each in _made(name, pool="chat").headlines()}
         assert {each.split(".")[0] for each in several} == {"chat"}
         made = MadeUp(is_bare=True, pool="chat", name="best", figures={})
-        kind = KINDS[name]
+        kind: Any = KINDS[name]
         if name == "OptionsAnswer":
             alone = made(kind, pools=made(kind).pools[:1])
         else:
