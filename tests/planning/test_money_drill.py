@@ -52,6 +52,7 @@ def test_a_success_may_cost_so_much_more_at_half_the_traffic(beyond: float, monk
 
 
 def test_without_a_price_nothing_is_played() -> None:
-    for case in (scenario(usd=None), SimpleNamespace(bill=None)):
+    unpriced: Any = SimpleNamespace(bill=None)
+    for case in (scenario(usd=None), unpriced):
         found = economics_drill(case)
         assert (found.verdict, found.played) == (DrillVerdict.NOT_PLAYED, "Nothing is priced. Give prices.")
