@@ -127,6 +127,7 @@ def asked(
     answers = dict(json.loads(line) for line in kept.read_text().splitlines()) if kept.exists() else {}
     left = [each for each in mutants if each.key not in answers or (again and not answers[each.key])]
     running: dict[int, tuple[Mutant, Path, float]] = {}
+    shown = -1
     while left or running:
         while left and len(running) < workers:
             mutant = left.pop(0)
@@ -138,7 +139,9 @@ def asked(
             running[trial.start(told)] = (mutant, told, time.monotonic())
         if running:
             _reap(running, kept, answers)
-            print(f"\r{len(left) + len(running)} to go ", end="", file=sys.stderr, flush=True)
+            if shown != len(left) + len(running):
+                shown = len(left) + len(running)
+                print(f"\r{shown} to go ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     return answers
 

@@ -25,7 +25,7 @@ _OPPOSITE = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minim
 # The order of their arguments means nothing, or a swap is no program that anyone would write.
 _NOT_SWAPPED = {"min", "max", "minimum", "maximum", "hypot", "isinstance", "issubclass", "cast", "getattr", "setattr",
                 "gcd", "lcm", "TypeVar", "NewType"}  # fmt: skip
-_NOT_DROPPED = {"strict", "map"}
+_NO_BEHAVIOUR = {"strict", "map"}
 _NEUTRAL: dict[str, bool | int | float | str | bytes] = {"bool": False, "int": 0, "float": 0.0, "str": "", "bytes": b""}
 _EMPTY = {"tuple": ast.Tuple, "list": ast.List, "Sequence": ast.Tuple, "Iterable": ast.Tuple}
 _NO_STATEMENT = (
@@ -131,6 +131,7 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
             left += [
                 each for each in children
                 if isinstance(each, ast.AST) and not isinstance(each, ast.stmt | ast.JoinedStr | ast.excepthandler)
+                and getattr(each, "arg", None) not in _NO_BEHAVIOUR
             ]  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def _call(node: ast.Call) -> list[Edit]:
     found = [
         _edit("dropped keyword", node, "keywords", [each for each in node.keywords if each is not dropped])
         for dropped in node.keywords
-        if dropped.arg is not None and dropped.arg not in _NOT_DROPPED
+        if dropped.arg is not None and dropped.arg not in _NO_BEHAVIOUR
     ]
     plain = not any(isinstance(each, ast.Starred) for each in node.args)
     if len(node.args) >= 2 and plain and name not in _NOT_SWAPPED:

@@ -10,7 +10,7 @@ from typer.core import TyperOption
 
 from ullage import verbs
 from ullage.cli.app import _command
-from ullage.cli.help import VERBS
+from ullage.cli.help import COMMANDS, VERBS
 
 # What a plan is made from is changed by --set and --traffic alone.
 RETIRED = ("--map", "--attribute", "--what-if", "--scale", "--log", "--metrics")
@@ -35,6 +35,12 @@ OPTIONS = options()
 def test_an_option_has_one_meaning_in_all_verbs(name: str) -> None:
     meanings = {str(said): verb for verb, said in OPTIONS[name].items()}
     assert len(meanings) == 1, f"{name} differs between {', '.join(meanings.values())}: {list(meanings)}"
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_every_option_says_what_it_is_for(verb: str) -> None:
+    silent = [each.name for each in _command(verb).params if isinstance(each, TyperOption) and not each.help]
+    assert silent == []
 
 
 @pytest.mark.parametrize("name", RETIRED)

@@ -80,6 +80,7 @@ def test_a_branch_is_taken_the_other_way() -> None:
         "if TYPE_CHECKING:\n    x = 1",
         "@njit\ndef f():\n    return 1 + 2",
         "x = zip(y, strict=z)",
+        "x = zip(y, strict=True)",
         "x = f(map=map)",
     ],
 )

@@ -46,7 +46,7 @@ class MadeUp:
 
         What a value checks of itself when it is made is not asked: it would refuse most numbers.
         """
-        hints = _hints(made)
+        hints = _hints(typing.cast("Any", made))
         own = {**self._given, **given}
 
         def field(name: str) -> functools.cached_property[Any]:
@@ -107,6 +107,7 @@ def _plain(kind: Any, name: str, count: int) -> Any:
     return made.get(kind, object())
 
 
+@functools.cache
 def _hints(made: type) -> dict[str, Any]:
     """With the names that a module imports for its types alone."""
     names: dict[str, Any] = {}

@@ -47,6 +47,7 @@ from support.loadtest_samples import (
 )
 from ullage.errors import InputError
 from ullage.readers.loadtests import read_bytes, read_loadtest
+from ullage.readers.loadtests.general.clients import clients_by_little
 from ullage.service.loadtests.loadtest import (
     Definition,
     Denominator,
@@ -54,6 +55,7 @@ from ullage.service.loadtests.loadtest import (
     GoodputLimits,
     LoadTest,
     Loop,
+    OfferedLoad,
     Point,
     SingleToken,
     Status,
@@ -668,6 +670,11 @@ def test_sglangs_second_count_of_tokens_does_not_replace_the_first() -> None:
     assert (tokens.output_tokens, tokens.other_output_tokens) == (REQUESTS * OUTPUT, 77.0)
 
 
+def test_a_block_is_of_the_tool_that_its_backend_names() -> None:
+    tools = {backend: read(console_text(backend=backend)).tool for backend in ("sglang", "vllm")}
+    assert tools == {"sglang": "sglang bench_serving", "vllm": "vllm bench serve"}
+
+
 def test_the_first_aiperf_kept_its_metrics_under_records() -> None:
     newer = aiperf_export()
     records = {name: newer.pop(name) for name in [*newer] if isinstance(newer[name], dict) and "unit" in newer[name]}
@@ -725,9 +732,22 @@ def test_sglangs_server_says_what_it_runs_and_what_its_cache_holds() -> None:
     subject = one(to_lines([sglang_run(server_info=server)])).subject
     assert (subject.tp, subject.pp, subject.ep) == (4, 1, 4)
     assert (subject.max_sequences, subject.step_tokens, subject.kv_tokens) == (None, 16384, 456_048)
-    # Each group of attention has a scheduler and a cache of its own.
-    apart = one(to_lines([sglang_run(server_info={**server, "dp_size": 4, "chunked_prefill_size": -1})])).subject
-    assert (apart.step_tokens, apart.kv_tokens) == (None, None)
+    # Each group of attention has a scheduler and a cache of its own; -1 is no limit.
+    for groups in (2, 4):
+        apart = one(to_lines([sglang_run(server_info={**server, "dp_size": groups})])).subject
+        assert (apart.step_tokens, apart.kv_tokens) == (None, None)
+    unlimited = one(to_lines([sglang_run(server_info={**server, "chunked_prefill_size": -1})])).subject
+    assert (unlimited.step_tokens, unlimited.kv_tokens) == (None, 456_048)
+
+
+def test_a_load_that_is_not_stated_is_as_many_clients_as_were_under_way() -> None:
+    # By Little's law 2.4 requests are under way at 1.2 a second that take two; 0.2 are one client all the same.
+    for rps, clients in ((1.2, 2), (0.1, 1), (1.3, 3)):
+        load, (said,) = clients_by_little(rps, 2.0)
+        assert (load.loop, load.concurrency_cap_count) == (Loop.CLOSED, clients)
+        assert f": {clients} clients are assumed" in said.sentence
+    for rate, mean_s in ((None, 2.0), (1.2, None), (0.0, 2.0)):
+        assert clients_by_little(rate, mean_s) == (OfferedLoad(loop=Loop.BURST), ())
 
 
 def test_one_replica_is_no_remark_and_several_are() -> None:

@@ -42,6 +42,14 @@ def test_block_configs_with_no_ops_in_miniature() -> None:
     assert widths == [256, 256, 256, None]  # 2/3 x 3 x 128 = 256; 2/3 x 1.5 x 128 = 128, up to 256
 
 
+def test_a_block_config_may_state_its_own_width() -> None:
+    attend = {"attention": {"n_heads_in_group": 4, "no_op": False}, "ffn": {"intermediate_size": 96, "no_op": False}}
+    config = dense(model_type="nemotron-nas", block_configs=[attend] * 4)
+    config["num_key_value_heads"] = config["intermediate_size"] = None
+    widths = {getattr(layer.feed_forward, "inner_channels", 0) for layer in read(config).each_layer()}
+    assert widths == {96}
+
+
 def _v4(layers: int, ratios: list[int], **changes: object) -> dict[str, object]:
     return dense(
         model_type="deepseek_v4",

@@ -367,3 +367,14 @@ def test_sliding_layers_may_have_heads_of_their_own() -> None:
     model = read(dense(layer_types=types, sliding_window=64, num_sliding_attention_heads=4, head_dim=16))
     heads = [mixer.query_heads for group in model.layers for mixer in group.layer.mixers for _ in range(group.layers)]  # type: ignore[union-attr]
     assert heads == [4, 8, 4, 8]
+
+
+def test_a_prediction_layer_is_like_the_last_that_attends() -> None:
+    """Of linear layers and full ones it is a full one; of full and sliding ones a full one, wherever they stand."""
+    model = read(linear(num_nextn_predict_layers=1))
+    assert model.mtp is not None
+    assert [_letter(group.layer) for group in model.mtp.groups] == ["f"]
+    mixed = read(dense(model_type="qwen3_moe", num_nextn_predict_layers=1))
+    assert mixed.mtp is not None
+    (group,) = mixed.mtp.groups
+    assert group.layer.mixers == next(iter(mixed.each_layer())).mixers

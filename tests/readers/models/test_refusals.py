@@ -30,6 +30,7 @@ from ullage.readers.models import read_model
         (dense(hidden_size=-1), "hidden_size"),
         (dense(hidden_size=float("nan")), "hidden_size"),
         (dense(torch_dtype="int7"), "torch_dtype"),
+        (dense(model_type="new_model", hidden_act=["silu"]), "hidden_act"),
         (dense(tie_word_embeddings="perhaps"), "tie_word_embeddings"),
         (dense(head_dim=None, num_attention_heads=7, num_key_value_heads=7), "num_attention_heads"),
         (dense(layer_types=["full_attention"] * 3), "layer_types"),
@@ -179,3 +180,36 @@ def test_a_tower_is_counted_and_flagged() -> None:
     assert read(blind).vision is None
     assert "vision_config: its sizes cannot be read, so its weights are not counted" in read(blind).notes
     assert cache_cost(read(blind)) == cache_cost(model)
+
+
+def test_every_part_of_a_tower_is_counted() -> None:
+    """By hand: three layers of width 8 and 16 within, patches of 5 x 5 over two frames, 7 positions, merged 2 x 2."""
+    tower = {
+        "depth": 3, "hidden_size": 8, "intermediate_size": 16, "patch_size": 5, "temporal_patch_size": 2,
+        "num_position_embeddings": 7, "spatial_merge_size": 2, "out_hidden_size": 9,
+    }  # fmt: skip
+    layer = 4 * 8 * 8 + 2 * 8 * 16 + 8 * 8 + 16
+    rest = 3 * 5 * 5 * 2 * 8 + 7 * 8 + 32 * 32 + 32 * 9
+
+    def parameters(**changes: object) -> int:
+        found = read(nested(vision_config={**tower, **changes})).vision
+        assert found is not None
+        return found.parameters
+
+    assert parameters() == 3 * layer + rest
+    assert parameters(model_type="pixtral") == 3 * (layer + 8 * 16) + rest
+    # A projector more for each layer that is also handed on; without a width within, four times the width.
+    assert parameters(deepstack_visual_indexes=[0, 1]) == 3 * layer + rest + 2 * (32 * 32 + 32 * 9)
+    assert parameters(intermediate_size=None) == 3 * (layer + 2 * 8 * 16 + 16) + rest
+    assert parameters(spatial_merge_size=None, merge_kernel_size=[2, 2]) == parameters()
+    assert parameters(spatial_merge_size=None) == 3 * layer + 3 * 5 * 5 * 2 * 8 + 7 * 8 + 8 * 9
+    two = read(nested(vision_config=tower, audio_config={"encoder_layers": 3, "d_model": 8, "encoder_ffn_dim": 16}))
+    assert two.vision is not None
+    assert two.vision.layers == 6
+
+
+def test_a_class_that_sees_and_describes_no_tower_is_noted() -> None:
+    sees = "LlavaForConditionalGeneration"
+    said = f"{sees} usually has a tower for images, but the config describes none"
+    assert said in read(dense(architectures=[sees])).notes
+    assert not any("usually has a tower" in each for each in read(dense()).notes)

@@ -83,6 +83,10 @@ def test_the_file_decides_the_order(order: str, layout: str, first: datetime.dat
     assert start_and_span(trace) == (first.timestamp(), 4 * 86400.0)
     (said,) = (each for each in trace.anomalies if each.kind is AnomalyKind.UNIT_UNCERTAIN)
     assert f"are read {order} first" in said.sentence
+    # Only where the days could be read otherwise is the other reading offered.
+    other = {"day": "month", "month": "day"}[order]
+    offered = f"If they are {other} first, give --column arrival_{other}_first=COLUMN."
+    assert said.sentence.endswith(offered) == (first.day == 2)
 
 
 def test_one_day_that_is_two_dates_is_refused_with_both_until_one_is_named(tmp_path: Path) -> None:
