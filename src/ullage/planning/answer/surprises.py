@@ -19,6 +19,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.book import PriceBook, is_own_price
 from ullage.prices.offers import Offer, offers
+from ullage.workload.demand.outcomes import lengths_evidence
 from ullage.workload.synthetic.builtin import builtin
 
 MOST_UNSAID_FRACTION = 0.1
@@ -196,7 +197,7 @@ def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
         name
         for each in plan.spec.demands
         for name in (each.request_class.name,)
-        if Evidence.ASSUMED in (demand[f"demand.{name}.{side}_p95"].evidence for side in ("prompt", "output"))
+        if Evidence.ASSUMED in (lengths_evidence(demand[f"demand.{name}.{side}_p95"]) for side in ("prompt", "output"))
     ]
     cents = class_cents(bill.use, bill.lines)
     ours = sum(cents.get(name, 0) for name in names)
