@@ -381,8 +381,9 @@ def test_whole_days_decide_and_nothing_dearer_than_what_was_derived_is_chosen() 
 @pytest.mark.slow
 def test_what_is_stated_is_not_searched() -> None:
     free, held = searched(), searched(frozenset({"least", "most", "node_held", "sleepers"}))
-    names = {"least_replicas", "most_replicas", "node_held_s"}
+    names = {"least_replicas", "node_held_s"}
     assert names <= {each.name for each in free.steps}
+    assert {each.choice.most_replicas for each in free.tried} == {LIMITS.most_replicas}
     assert not names & {each.name for each in held.steps}
     first = derived().choice(pool())
     for each in held.tried:
