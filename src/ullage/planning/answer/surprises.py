@@ -142,8 +142,8 @@ def _whole_machines(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise
         return
     yield Surprise(
         name="whole machines",
-        sentence=f"{_of(plan, pool)}devices are priced singly but {chosen.shape.name} is only sold with "
-        f"{chosen.shape.devices}: {empty} of the {chosen.devices} devices hold no replica but are paid for",
+        sentence=f"{_of(plan, pool)}{chosen.shape.name} is only sold with {chosen.shape.devices} devices: {empty} of "
+        f"the {chosen.devices} hold no replica but are paid for",
         moves=_moves(
             plan,
             pool,
