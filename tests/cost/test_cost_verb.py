@@ -240,7 +240,9 @@ def test_a_commitment_is_advised_by_the_hours_that_need_it(tmp_path: Path) -> No
     assert 0 < advice.best.committed_replicas < advice.levels[-1].committed_replicas
     assert advice.saved_usd > 0.0
     assert "60 % of the hours" in advice.figures[0].formula
-    assert "How much to commit" in _text([*commitment_parts(found.commitments)])
+    assert "How much to commit, of steady replicas that follow demand" in _text([*commitment_parts(found.commitments)])
+    # These machines are held: what the level leaves on demand is paid in all hours too.
+    assert any("scaling.machines: held" in each and "ullage buy" in each for each in found.notes)
 
 
 @pytest.mark.slow
