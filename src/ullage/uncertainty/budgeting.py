@@ -18,7 +18,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.uncertainty.buying import months_on
 from ullage.uncertainty.forecast_months import month_rates
-from ullage.uncertainty.growth import GROWTH_MONTHS
+from ullage.uncertainty.growth import GROWTH_MONTHS, until_next_month_s
 from ullage.uncertainty.pool_months import Floats, Integers, PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
 from ullage.uncertainty.study import PRICE_DEVIATION
@@ -55,7 +55,8 @@ def budget(
         own = {name: each * _part(pool, name, measured) for name, each in rates.items()}
         found.append(
             pool_months(
-                pool, given, surface, months=choice.months, futures=FUTURES, seed=plan.seed, measured=own
+                pool, given, surface, months=choice.months, futures=FUTURES, seed=plan.seed,
+                wait_s=until_next_month_s(plan.as_of), measured=own,
             )
         )  # fmt: skip
         rests += [each.assumption for each in given.inputs]
