@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ullage.errors import InputError
+from ullage import verbs
+from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
+from ullage.fleet.losses import LossVerdict
 from ullage.fleet.risk.inputs import shape_uncertainties
 from ullage.fleet.risk.planning_point import planned_percentile
 from ullage.fleet.risk.surface import OUTPUTS
@@ -203,3 +205,20 @@ def test_tokens_a_second_are_requests_a_second_of_their_length(ends: str, tmp_pa
         float(found[f"demand.chat.{name}"].value) for name in ("planning_rate", "request_tokens", "token_rate")
     )
     assert both == pytest.approx(rate * tokens)
+
+
+@pytest.mark.slow
+def test_a_service_that_nobody_uses_at_night_is_planned(tmp_path: Path) -> None:
+    """Planned work falls into hours without a request, and the rule's quietest hour has none: neither may be waited for
+    in vain, nor divided by."""
+    users = "users: {concurrent: 60, think_time: 20s, answer_time: 10s}"
+    shape = "\n".join(f"      {line}" for line in (users, "prompt: {p50: 200}", "output: {p50: 50}"))
+    (tmp_path / "plan.yaml").write_text(PLAN.format(more="", shape=shape))
+    found = verbs.plan(tmp_path / "plan.yaml", as_of=DAY, quick=True)
+    assert not isinstance(found, Rejection)
+    (pool,) = found.pools
+    assert min(pool.demand.classes[0].model.season) == 0.0
+    checks = {each.name: each.verdict for each in pool.loss_checks.checks}
+    assert checks["rollout"] is checks["maintenance"] is LossVerdict.HOLDS
+    assert pool.scaling.derived.threshold_value > 1.0
+    assert pool.scaling.derived.least_replicas >= 2

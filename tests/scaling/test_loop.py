@@ -264,6 +264,17 @@ def test_the_derived_threshold_is_the_formula() -> None:
     assert (asked.aggregate, asked.window_s) == (Aggregate.SUM, made.window_s)
 
 
+def test_hours_in_which_nobody_comes_leave_the_threshold_to_the_others_and_their_end_to_the_minimum() -> None:
+    """Users at work from nine to five: a rule of the night's rate would be none, and its minimum no number."""
+    office = np.array([0.0] * 9 + [40.0] * 8 + [0.0] * 7)
+    found = derive_rule(office, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=800.0, most=12)
+    assert found.threshold_value == 20.0
+    # A quarter of an hour of a rise to 40 in one hour, on replicas of 5 each.
+    assert found.least_replicas == 2
+    slower = derive_rule(office, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=1700.0, most=12)
+    assert slower.least_replicas == 4
+
+
 @cache
 def derived() -> DerivedRule:
     return derive_rule(
