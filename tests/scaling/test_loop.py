@@ -269,6 +269,7 @@ def test_hours_in_which_nobody_comes_leave_the_threshold_to_the_others_and_their
     office = np.array([0.0] * 9 + [40.0] * 8 + [0.0] * 7)
     found = derive_rule(office, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=800.0, most=12)
     assert found.threshold_value == 20.0
+    assert found.formula.startswith("40 / (40 + 0 req/s an hour")
     # A quarter of an hour of a rise to 40 in one hour, on replicas of 5 each.
     assert found.least_replicas == 2
     slower = derive_rule(office, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=1700.0, most=12)

@@ -165,7 +165,7 @@ def derive_rule(
     if rates_rps.size == 1:
         ramps = np.zeros(1)
     served = rates_rps > 0.0
-    uses = np.where(served, rates_rps / np.maximum(rates_rps + ramps * (lag_s + ready_s), 1e-300), 1.0)
+    uses = np.where(served, rates_rps / np.maximum(rates_rps + ramps * (lag_s + ready_s), 1e-300), np.inf)
     hour = int(np.argmin(uses))
     use = float(uses[hour])
     begun_rps = float(ramps[~served].max(initial=0.0)) * (lag_s + ready_s)
