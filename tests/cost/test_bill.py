@@ -28,12 +28,13 @@ from ullage.cost.bill import monthly_bill
 from ullage.cost.lines.line import Behaviour, Driver, Origin
 from ullage.cost.lines.lines import COST_LINES
 from ullage.cost.policy import CostPolicy
-from ullage.cost.quotes import Quotes, quotes_of
+from ullage.cost.quotes import DeviceQuote, Quotes, priced_elsewhere, quotes_of
 from ullage.cost.service_use import ServiceUse, TaskUse, ToolUse
 from ullage.cost.units import class_cents, class_groups, model_cents
 from ullage.evidence import Figure, Source, number, walk
 from ullage.prices.book import TokenKind
 from ullage.prices.packaged import packaged_book
+from ullage.prices.purchase import Purchase
 from ullage.report.money.bill_page import bill_parts
 from ullage.verbs.plan_answer import bill_headlines
 
@@ -349,3 +350,14 @@ def test_a_bill_without_devices_has_no_headline_that_a_whole_bill_has() -> None:
     rest = monthly_bill(_use(), replace(quotes(), devices={"main": MISSING}), policy())
     named = [{each.name for each in bill_headlines(bill)} for bill in (whole, rest)]
     assert named == [{"a month", "per success"}, {"a month, devices not priced"}]
+
+
+def test_devices_priced_in_another_region_than_they_stand_in_are_said() -> None:
+    def quote(region: str) -> DeviceQuote:
+        share, hour = bills.given("s", 1.0), bills.price("p", 3.0)
+        return DeviceQuote(purchase=Purchase.ON_DEMAND, share=share, hour=hour, provider="aws", region=region)
+
+    quotes = Quotes(devices={"here": (quote("us-east-1"),), "any": (quote(""),)}, items={})
+    assert priced_elsewhere(quotes, {"here": {"us-east-1"}, "any": {"eu-west-1"}}) == ()
+    (said,) = priced_elsewhere(quotes, {"here": {"us-east-1", "eu-west-1"}})
+    assert said.startswith("Devices in eu-west-1 are priced as in aws us-east-1: state prices.region")

@@ -14,16 +14,19 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from support.planned import planned
 from ullage import verbs
 from ullage.cli.app import run
 from ullage.cost.bill_charges import charge_rows, month_after
 from ullage.cost.units import UnitCost
 from ullage.emit.focus import focus_csv
 from ullage.errors import InputError, Rejection
-from ullage.evidence import Evidence, Figure, Source
+from ullage.evidence import Evidence, Figure, Source, number
 from ullage.report.money.bill_page import attribution_parts, bill_parts, change_table, commitment_parts, units_table
 from ullage.report.money.budget_page import budget_sentence
-from ullage.verbs.cost import CostAnswer
+from ullage.scaling.followed import FollowedWeek
+from ullage.uncertainty.budgeting import BudgetChoice, budget
+from ullage.verbs.cost import CostAnswer, bill_of
 
 pytestmark = pytest.mark.slow
 
@@ -237,7 +240,9 @@ def test_a_commitment_is_advised_by_the_hours_that_need_it(tmp_path: Path) -> No
     assert 0 < advice.best.committed_replicas < advice.levels[-1].committed_replicas
     assert advice.saved_usd > 0.0
     assert "60 % of the hours" in advice.figures[0].formula
-    assert "How much to commit" in _text([*commitment_parts(found.commitments)])
+    assert "How much to commit, of steady replicas that follow demand" in _text([*commitment_parts(found.commitments)])
+    # These machines are held: what the level leaves on demand is paid in all hours too.
+    assert any("scaling.machines: held" in each and "ullage buy" in each for each in found.notes)
 
 
 @pytest.mark.slow
@@ -290,6 +295,21 @@ def test_two_bills_side_by_side_say_why(answer: CostAnswer) -> None:
     change = explain_change(answer.bill, cheaper)
     assert change.of("price") == change.cents < 0
     assert "price" in _text([change_table(change)])
+
+
+def test_a_budget_pays_for_as_large_a_part_of_the_fleet_as_the_bill() -> None:
+    """Where machines are released, a month of a budget is no more the whole fleet's than a month of the bill is."""
+    held = planned(PLAN)
+    half = replace(held.pools[0], scaling=replace(held.pools[0].scaling, week=FollowedWeek(
+        paid_replicas=(held.pools[0].steady_fleet.replicas / 2,), needed_replicas=(1.0,))))  # fmt: skip
+    settings = replace(held.spec.scaling, machines=replace(held.spec.scaling.machines, value="released"))
+    released = replace(held, pools=(half,), spec=replace(held.spec, scaling=settings))
+    bill = bill_of(held)
+    sums = [budget(each, bill, BudgetChoice(months=1), measured={}).middle_usd for each in (held, released)]
+    steady_usd = sums[0] - sums[1]
+    parts = (bill.figures[name] for name in ("bill.compute_usd", "bill.failed_work_usd"))
+    share = sum(number(each) for each in parts) / bill.total_usd
+    assert steady_usd == pytest.approx(share * sums[0] / 2.0, rel=0.05)
 
 
 @pytest.mark.slow

@@ -48,6 +48,16 @@ def test_a_scaled_object_is_the_rule_that_was_tried(engine: str, tmp_path: Path)
     assert found.rule.queries == {"in-flight": IN_FLIGHT}
 
 
+@pytest.mark.parametrize("target", ["keda", "hpa"])
+def test_a_rule_that_starts_no_reserve_says_so_and_one_that_always_runs_it_does_not(target: str) -> None:
+    """At its minimum a pool that survives a lost node in the plan does not survive one."""
+    said = "Of at most 45 replicas 10 are reserve for losses"
+    told = " ".join(emitted(target)[0].text.replace("\n# ", " ").split())
+    assert said in told
+    assert "23 min at p90. To keep the reserve running, state scaling.least: 45." in told
+    assert said not in emitted(target, figures={"scaling.least_replicas": 45})[0].text.replace("\n# ", " ")
+
+
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
 def test_an_hpa_is_what_keda_would_make_of_the_rule(engine: str, tmp_path: Path) -> None:
     """Its metric has a name of ours; the adapter's rules beside it say what that is."""

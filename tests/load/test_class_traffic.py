@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ullage.errors import InputError
+from ullage import verbs
+from ullage.errors import InputError, Rejection
 from ullage.evidence import Evidence
+from ullage.fleet.losses import LossVerdict
+from ullage.fleet.risk.inputs import shape_uncertainties
 from ullage.fleet.risk.planning_point import planned_percentile
+from ullage.fleet.risk.surface import OUTPUTS
 from ullage.load.plan import load_plan
 from ullage.planning.spec import PlanSpec
 from ullage.workload.demand.demand import Demand, forecast_demand
+from ullage.workload.demand.outcomes import lengths_evidence
 
 DAY = datetime.date(2026, 11, 15)
 PLAN = """
@@ -83,6 +88,21 @@ def test_cancelled_answers_cost_what_was_written_of_them_or_all_of_it(tmp_path: 
     none = mean_output("outcomes: {cancelled: 40%, aborts: false}")
     assert half == pytest.approx(0.8 * whole, rel=0.03)
     assert none == whole
+
+
+def test_stated_lengths_stay_stated_whatever_is_assumed_of_when_clients_cancel(tmp_path: Path) -> None:
+    """Whoever states that 3 % cancel knows more than who says nothing: the band of lengths is no wider for it."""
+    lengths = ("rate: 10 req/s", "prompt: {p50: 1000, p95: 4500}", "output: {p50: 250, p95: 800}")
+    found = demand(tmp_path, *lengths, "outcomes: {cancelled: 3%}")
+    answers = found.figures["demand.chat.output_p95"]
+    assert answers.evidence is Evidence.ASSUMED
+    assert lengths_evidence(answers) is Evidence.STATED
+    bands = [
+        {each.name: each.spread for each in shape_uncertainties(one)} for one in (found, demand(tmp_path, *lengths))
+    ]
+    assert bands[0][OUTPUTS] == bands[1][OUTPUTS]
+    borrowed = demand(tmp_path, "rate: 10 req/s", "outcomes: {cancelled: 3%}").figures["demand.chat.output_p95"]
+    assert lengths_evidence(borrowed) is Evidence.ASSUMED
 
 
 def test_shares_that_leave_no_success_are_refused(tmp_path: Path) -> None:
@@ -185,3 +205,20 @@ def test_tokens_a_second_are_requests_a_second_of_their_length(ends: str, tmp_pa
         float(found[f"demand.chat.{name}"].value) for name in ("planning_rate", "request_tokens", "token_rate")
     )
     assert both == pytest.approx(rate * tokens)
+
+
+@pytest.mark.slow
+def test_a_service_that_nobody_uses_at_night_is_planned(tmp_path: Path) -> None:
+    """Planned work falls into hours without a request, and the rule's quietest hour has none: neither may be waited for
+    in vain, nor divided by."""
+    users = "users: {concurrent: 60, think_time: 20s, answer_time: 10s}"
+    shape = "\n".join(f"      {line}" for line in (users, "prompt: {p50: 200}", "output: {p50: 50}"))
+    (tmp_path / "plan.yaml").write_text(PLAN.format(more="", shape=shape))
+    found = verbs.plan(tmp_path / "plan.yaml", as_of=DAY, quick=True)
+    assert not isinstance(found, Rejection)
+    (pool,) = found.pools
+    assert min(pool.demand.classes[0].model.season) == 0.0
+    checks = {each.name: each.verdict for each in pool.loss_checks.checks}
+    assert checks["rollout"] is checks["maintenance"] is LossVerdict.HOLDS
+    assert pool.scaling.derived.threshold_value > 1.0
+    assert pool.scaling.derived.least_replicas >= 2

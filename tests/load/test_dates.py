@@ -46,9 +46,11 @@ def event(first: str, until: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("first", "until", "reason"),
     [
-        ("2020-01-01", "2020-01-05", "lies before the horizon, 2026-11-10 to 2026-12-10, and moves nothing"),
-        ("2027-01-01", "2027-01-05", "lies after the horizon, 2026-11-10 to 2026-12-10, and moves nothing"),
+        ("2020-01-01", "2020-01-05", "lies before the horizon, 2026-11-15 to 2026-12-15, and moves nothing"),
+        ("2027-01-01", "2027-01-05", "lies after the horizon, 2026-11-15 to 2026-12-15, and moves nothing"),
         ("2026-11-01", "2026-11-10", "lies before the horizon"),
+        # Between the day that the file is dated and the day of planning.
+        ("2026-11-10", "2026-11-15", "lies before the horizon"),
     ],
 )
 def test_an_event_outside_the_horizon_is_listed_with_the_reason(first: str, until: str, reason: str) -> None:
@@ -61,7 +63,10 @@ def test_an_event_outside_the_horizon_is_listed_with_the_reason(first: str, unti
     assert any("event.sale" in each and reason in each for each in shown)
 
 
-def test_an_event_inside_it_is_used_and_not_listed() -> None:
-    names = {each.name for each in load_plan(event("2026-11-20", "2026-11-25"), as_of=AS_OF).inputs}
+@pytest.mark.parametrize("day", ["2026-11-15", "2026-11-20", "2026-12-12"])
+def test_an_event_inside_it_is_used_and_not_listed(day: str) -> None:
+    """The horizon begins on the day of planning: the last of these is after 30 days from the date of the file."""
+    until = datetime.date.fromisoformat(day) + datetime.timedelta(days=2)
+    names = {each.name for each in load_plan(event(day, until.isoformat()), as_of=AS_OF).inputs}
     assert "event.sale.demand_ratio" in names
     assert "event.sale.left_out" not in names

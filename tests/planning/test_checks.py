@@ -253,6 +253,17 @@ def test_requests_of_one_length_are_sized_again_with_a_spread() -> None:
 
 
 @pytest.mark.slow
+def test_what_a_replica_completes_and_meets_its_slos_up_to_are_said_with_their_step_times() -> None:
+    """The curve is of the steps that the fleet is sized with; without a word it may lie below the highest load."""
+    curve = planned().pools[0].service_curve
+    assert curve.basis == "conservative"
+    assert all(each.formula.endswith(", conservative step times") for each in curve.figures.values())
+    compared = _look(planned(), "maximum-throughput").compared
+    assert "req/s with conservative step times, and meets its SLOs up to" in compared
+    assert compared.endswith("with nominal ones")
+
+
+@pytest.mark.slow
 def test_a_claim_between_the_operating_point_and_the_highest_load_is_a_warning() -> None:
     operating = float(planned().pools[0].operating_point.figures["point.operating_rps"].value)
     (found,) = _look(claiming(planned(), capacity=0.5 * (operating + _highest())), "maximum-throughput").anomalies

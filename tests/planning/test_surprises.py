@@ -138,6 +138,9 @@ def test_devices_that_a_whole_machine_brings_are_said_where_they_are_much() -> N
     use = replace(bill.use, pools=tuple(replace(each, stranded_devices=60) for each in bill.use.pools))
     dearer = monthly_bill(use, bill.quotes, bill.policy)
     found = named(surprises(plan, dearer))
+    empty = chosen.spare_devices + chosen.stranded_devices
+    said = f"is only sold with 8 devices: {empty} of the {chosen.devices} hold no replica but are paid for"
+    assert found["whole machines"].sentence.endswith(said)
     stranded = sum(each.usd for each in dearer.lines if each.name == "stranded_devices")
     assert number(found["whole machines"].moves) == pytest.approx(stranded / dearer.total_usd)
 

@@ -318,7 +318,7 @@ def test_a_bill() -> None:
         title 560 | 2.82 | 835.00 | per 823
         title 561 | 2.83 | 836.00 | per 824
 
-        # How much to commit, of the steady replicas
+        # How much to commit, of steady replicas that follow demand
         pool | commit | none | best | all | because
         pool 623 | 549 of 550 | 422.18 | 423.19 | 424.20 |
         pool 624 | 551 of 552 | 425.21 | 426.22 | 427.23 |

@@ -264,6 +264,18 @@ def test_the_derived_threshold_is_the_formula() -> None:
     assert (asked.aggregate, asked.window_s) == (Aggregate.SUM, made.window_s)
 
 
+def test_hours_in_which_nobody_comes_leave_the_threshold_to_the_others_and_their_end_to_the_minimum() -> None:
+    """Users at work from nine to five: a rule of the night's rate would be none, and its minimum no number."""
+    office = np.array([0.0] * 9 + [40.0] * 8 + [0.0] * 7)
+    found = derive_rule(office, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=800.0, most=12)
+    assert found.threshold_value == 20.0
+    assert found.formula.startswith("40 / (40 + 0 req/s an hour")
+    # A quarter of an hour of a rise to 40 in one hour, on replicas of 5 each.
+    assert found.least_replicas == 2
+    slower = derive_rule(office, each_rps=5.0, in_flight_requests=20.0, lag_s=100.0, ready_s=1700.0, most=12)
+    assert slower.least_replicas == 4
+
+
 @cache
 def derived() -> DerivedRule:
     return derive_rule(
@@ -381,8 +393,9 @@ def test_whole_days_decide_and_nothing_dearer_than_what_was_derived_is_chosen() 
 @pytest.mark.slow
 def test_what_is_stated_is_not_searched() -> None:
     free, held = searched(), searched(frozenset({"least", "most", "node_held", "sleepers"}))
-    names = {"least_replicas", "most_replicas", "node_held_s"}
+    names = {"least_replicas", "node_held_s"}
     assert names <= {each.name for each in free.steps}
+    assert {each.choice.most_replicas for each in free.tried} == {LIMITS.most_replicas}
     assert not names & {each.name for each in held.steps}
     first = derived().choice(pool())
     for each in held.tried:

@@ -113,6 +113,11 @@ def test_months_follow_the_plan(bought: tuple[Plan, Buying]) -> None:
     growth = next(each.model.weekly_growth_fraction for each in pool.demand.classes if each.name == "chat")
     grown = (1.0 + growth) ** (5.0 * 365.0 / 12.0 / 7.0)
     assert chat[5] / chat[0] == pytest.approx(grown, rel=0.05)
+    # A plan of the middle of a month is budgeted from the next: half a month's growth is not lost between them.
+    later = pool_months(pool, given, surface, months=12, futures=400, seed=0, wait_s=15.0 * 86_400.0)
+    assert np.median(later.classes["chat"], axis=0)[0] / chat[0] == pytest.approx(
+        (1.0 + growth) ** (15.0 / 7.0), rel=1e-6
+    )
     assert chat[11] / chat[6] == pytest.approx(1.0, abs=0.05), f"growth ends after {GROWTH_MONTHS.value} months"
     assert found.hours.max() <= 8 * np.median(found.hours.max(axis=(1, 2))), "no future asks for fleets without end"
     spread = np.log(found.volumes).std(axis=0)

@@ -19,7 +19,7 @@ from ullage.errors import InputError
 from ullage.fleet.availability import Breakage
 from ullage.fleet.risk.load_draws import DEMAND, Uncertainties, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
-from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours
+from ullage.fleet.risk.shortfall import ShortfallModel, outage, quiet_hours, sensible
 from ullage.fleet.risk.spread import Floats, RatioSpread, band_spread, lognormal, quantile_spread
 from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS, Axis, CapacityEdge, found_edge
 
@@ -168,6 +168,10 @@ def test_a_load_that_no_fleet_carries_is_said_so() -> None:
     hopeless = float((edge.slowdowns({STEPS: slow}) > 20.0).mean())
     assert model.hopeless_fraction == pytest.approx(hopeless, abs=0.02)
     assert model.hopeless_fraction > 0.05
+    # Needs that are printed are those of the others: nobody would believe a billion replicas at the 90th percentile.
+    assert model.helped_needs.size == round(4096 * (1.0 - model.hopeless_fraction))
+    assert model.helped_needs.max() < 1000 < model.draws.needed.max()
+    assert sensible(model.draws.needed).max() < 1000
     # What no number helps is no lack of replicas: the others keep the chance.
     least = model.least(0.01)
     assert least is not None

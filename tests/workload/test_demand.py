@@ -156,3 +156,37 @@ def test_a_planning_rate_far_beyond_the_record_is_assumed() -> None:
 def test_no_traffic_is_refused() -> None:
     with pytest.raises(InputError, match=r"chat\.mean_rate = 0"):
         demand((stated("chat", 0.0, 16_384),))
+
+
+def shaped(growth: float, *events: tuple[float, float]) -> Stated:
+    """Chat with this weekly growth and events, each a ratio and the day of the horizon by which it has ended."""
+    shape = StatedShape(
+        weekly_growth=given_input("chat.weekly_growth", growth, "fraction"),
+        events=tuple(given_input(f"event.{at}.demand_ratio", ratio, "ratio") for at, (ratio, _) in enumerate(events)),
+        event_ends_s=tuple(days * 86_400.0 for _, days in events),
+    )
+    return replace(stated("chat", 20.0, 16_384), shape=shape)
+
+
+def busiest_rps(growth: float, *events: tuple[float, float], days: float = 30.0) -> float:
+    (chat,) = demand((shaped(growth, *events),), days=days).classes
+    return chat.planning_rps
+
+
+@pytest.mark.parametrize("growth", [-0.02, -0.2])
+def test_traffic_that_shrinks_is_busiest_today_and_planned_for_as_today(growth: float) -> None:
+    assert busiest_rps(growth, days=365.0) == pytest.approx(busiest_rps(0.0))
+
+
+def test_a_longer_horizon_never_plans_for_less() -> None:
+    for growth in (-0.1, 0.0, 0.1):
+        rates = [busiest_rps(growth, (1.5, 20.0), days=days) for days in (20.0, 30.0, 90.0)]
+        assert rates == sorted(rates)
+
+
+def test_an_event_is_multiplied_by_what_has_grown_until_it_ends() -> None:
+    flat = busiest_rps(0.0, days=70.0)
+    assert busiest_rps(0.1, (3.0, 14.0), days=70.0) == pytest.approx(flat * 3.0 * 1.1**2)
+    # Ten weeks of growth are more than a small event in the second.
+    assert busiest_rps(0.1, (1.2, 14.0), days=70.0) == pytest.approx(flat * 1.1**10)
+    assert busiest_rps(-0.1, (3.0, 14.0), days=70.0) == pytest.approx(flat * 3.0)

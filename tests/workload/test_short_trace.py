@@ -120,6 +120,13 @@ def test_what_is_stated_takes_the_place_of_what_would_be_borrowed(tmp_path: Path
     assert chat.planning_rps < demand(found, percentile=0.5).classes[0].planning_rps
 
 
+def test_an_event_is_planned_for_beside_a_short_log_too(tmp_path: Path) -> None:
+    found = traffic(log(tmp_path, 20.0))
+    launch = StatedShape(events=(given("event.launch.demand_ratio", 3.0, "ratio"),), event_ends_s=(HORIZON_S,))
+    (chat,), (usual,) = demand(found, shape=launch).classes, demand(found).classes
+    assert chat.planning_rps == pytest.approx(3.0 * usual.planning_rps)
+
+
 def test_the_shorter_the_log_the_wider_the_band_of_its_hour() -> None:
     season = np.array(CHAT.season)
     warnings = [short_deviation(season, hours * 3600.0) for hours in (1 / 3, 3, 11, 24, 168)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ullage.cost.policy import CostPolicy
@@ -197,6 +197,22 @@ def device_quotes(book: PriceBook, pool: PoolUse, choice: PriceChoice) -> tuple[
             )
         )
     return tuple(found)
+
+
+def priced_elsewhere(quotes: Quotes, placed: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """What to know where devices stand in a region that they are not priced in; `placed` are regions by pool."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for pool, regions in placed.items():
+        quoted = quotes.devices.get(pool)
+        for each in quoted if isinstance(quoted, tuple) else ():
+            away = {*regions} - {each.region}
+            if each.region and away:
+                found.setdefault((each.provider, each.region), set()).update(away)
+    return tuple(
+        f"Devices in {', '.join(sorted(away))} are priced as in {provider} {region}: state prices.region, or their own "
+        "price with its region in prices.own.devices."
+        for (provider, region), away in sorted(found.items())
+    )
 
 
 def device_wanted(pool: PoolUse, choice: PriceChoice, purchase: Purchase) -> DeviceWanted:

@@ -121,11 +121,25 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         down_why=down.why,
         schedule=scheduled_hours(_schedule(pool)),
         schedule_why=pool.number("scaling.floor_fraction").why,
-        warnings=_warnings(pool, most.value),
+        warnings=(*_missed(pool, most.value), *_unstarted_reserve(pool)),
     )
 
 
-def _warnings(pool: EmitPool, most: object) -> tuple[str, ...]:
+def _unstarted_reserve(pool: EmitPool) -> tuple[str, ...]:
+    """A rule follows load, and a reserve is for losses: whoever applies it has to know what then stands idle."""
+    steady, most = pool.whole("fleet.replicas"), pool.whole("scaling.most_replicas")
+    if most <= steady or pool.whole("scaling.least_replicas") >= most:
+        return ()
+    ready_min = pool.real("ready.cold_p90_s") / 60.0
+    said = (
+        f"Of at most {most} replicas {most - steady} are reserve for losses, and the rule starts none before load asks "
+        f"for it: a lost node or zone is missing until new replicas are ready, {ready_min:.0f} min at p90. To keep the "
+        f"reserve running, state scaling.least: {most}."
+    )
+    return (said,)
+
+
+def _missed(pool: EmitPool, most: object) -> tuple[str, ...]:
     """A rule that violated an SLO when it was played is written as the plan has it, and says so."""
     fixed = pool.find("scaling.fixed_attained_fraction")
     if fixed is None:

@@ -38,6 +38,8 @@ BURST_S = 60.0
 LEAST_REFILL_S = 60.0
 # A part of a fleet evens out less of what chance brings than the whole, so what it survives the whole survives.
 MOST_PLAYED = 128
+# Of the planning rate: what stands for hours in which nobody comes.
+_LEAST_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,8 +322,11 @@ def _calm(setup: LossFleet, seed: int, share_fraction: float = 1.0) -> OpenLoop:
 
 
 def _quiet(setup: LossFleet, figures: Mapping[str, Figure], work: str) -> LoadOf | None:
-    """The load that planned work meets in its own hours; None where those are as busy as any."""
-    share = number(figures[f"reserve.{work}_demand_fraction"])
+    """The load that planned work meets in its own hours; None where those are as busy as any.
+
+    Users who are at work by day leave the night without a request, and from none nothing can be learnt: it gets some.
+    """
+    share = max(_LEAST_SHARE, number(figures[f"reserve.{work}_demand_fraction"]))
     return None if share >= 1.0 else lambda seed: _calm(setup, seed, share)
 
 

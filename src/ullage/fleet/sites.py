@@ -21,6 +21,9 @@ from ullage.evidence import Assumption, Figure
 UNLIMITED = 1 << 40
 """More devices than anybody has: the quota of a site for which none is stated."""
 
+UNNAMED_REGION = "region"
+"""Where a plan states no sites."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Zone:
@@ -90,7 +93,9 @@ def equal_zones(zones: int) -> Sites:
     ['zone-1', 'zone-2']
     """
     return Sites(
-        regions=(Region(name="region", zones=tuple(Zone(name=f"zone-{number}") for number in range(1, zones + 1))),)
+        regions=(
+            Region(name=UNNAMED_REGION, zones=tuple(Zone(name=f"zone-{number}") for number in range(1, zones + 1))),
+        )
     )
 
 

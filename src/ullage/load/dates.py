@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ullage.files.plan_file import PlanFile
     from ullage.files.sections.provenance import Provenance
     from ullage.files.sections.section import Section
+    from ullage.workload.demand.traffic import Traffic
 
 _DATED = "dated"
 
@@ -30,10 +31,15 @@ def check_dates(read: PlanFile, as_of: datetime.date) -> None:
             )
 
 
-def left_out_events(read: PlanFile, provenance: Provenance) -> tuple[Assumption, ...]:
+def left_out_events(read: PlanFile, provenance: Provenance, traffic: Traffic | None) -> tuple[Assumption, ...]:
     """The events that do not touch the horizon and so move nothing, each with the reason."""
-    start = provenance.source.date
-    end = start + datetime.timedelta(seconds=read.policy.value("horizon"))
+    horizon_s = read.policy.value("horizon")
+    start, end = provenance.horizon(horizon_s)
+    if traffic is not None and any(each.forecast is not None for each in traffic.classes.values()):
+        # A forecast goes on from the end of its log.
+        last = traffic.profile.coverage.last_time
+        start = start if last is None else datetime.datetime.fromisoformat(last).date()
+        end = start + datetime.timedelta(seconds=horizon_s)
     said = []
     for each in read.workload.events:
         if each.first < end and each.until > start:

@@ -48,7 +48,7 @@ def load_plan(
         spec = spec_of(read, _load(read, document, _folder(source), as_of, seed), provenance)
         _look_ahead(spec, read, document)
     found = _with_readings(spec, read, _folder(source))
-    chosen = with_traffic(_with_choices(found, left_out_events(read, provenance)), changes)
+    chosen = with_traffic(_with_choices(found, left_out_events(read, provenance, spec.traffic)), changes)
     return with_scored_bands(chosen, as_of=as_of)
 
 

@@ -158,15 +158,18 @@ def derive_rule(
 ) -> DerivedRule:
     """From the expected rates of consecutive hours; `fallback_replicas` are held where the metric is gone.
 
-    `least` is a minimum that was stated, 0 where none was.
+    `least` is a minimum that was stated, 0 where none was. An hour in which nobody comes has no load that a threshold
+    could be part of: what begins after it is the minimum's, until the first replica that it asks for is ready.
     """
     ramps = np.maximum(0.0, np.roll(rates_rps, -1) - rates_rps) / 3600.0
     if rates_rps.size == 1:
         ramps = np.zeros(1)
-    uses = rates_rps / (rates_rps + ramps * (lag_s + ready_s))
+    served = rates_rps > 0.0
+    uses = np.where(served, rates_rps / np.maximum(rates_rps + ramps * (lag_s + ready_s), 1e-300), np.inf)
     hour = int(np.argmin(uses))
     use = float(uses[hour])
-    quiet = math.ceil(float(rates_rps.min()) / (use * each_rps) - 1e-9)
+    begun_rps = float(ramps[~served].max(initial=0.0)) * (lag_s + ready_s)
+    quiet = math.ceil(max(float(rates_rps.min()), begun_rps) / (use * each_rps) - 1e-9)
     return DerivedRule(
         ramp_rps_per_s=float(ramps[hour]),
         rate_rps=float(rates_rps[hour]),

@@ -38,7 +38,6 @@ STEP_RATIO = 1.125
 _LOWEST, _HIGHEST = -9, 7
 # The schedule is a floor under the rule: so much of what the hour is expected to need.
 _FLOORS = (0.7, 0.85, 1.0)
-_MOST_SHARES = (0.95, 0.9, 0.8)
 _HELD_S = (0.0, 300.0, 600.0, 1800.0)
 _SLEEPERS = (1, 2, 4)
 # One replica is no service while it restarts: a minimum of one is stated, not found.
@@ -222,7 +221,7 @@ def search_rule(
     steps = []
     for share, (name, moves) in enumerate(_moves(search, derived, first, stated).items()):
         before = len(search.known)
-        report(share / 7.0, name)
+        report(share / 6.0, name)
         moves()
         best = search.best()
         steps.append(
@@ -253,7 +252,11 @@ def search_rule(
 def _moves(
     search: _Search, derived: DerivedRule, first: RuleChoice, stated: frozenset[str]
 ) -> dict[str, Callable[[], None]]:
-    """What is varied, in order, by the name of the value."""
+    """What is varied, in order, by the name of the value.
+
+    The maximum is not: a rule that may not run what is planned for the busiest hour and for losses saves the hours in
+    which it is needed.
+    """
 
     def at(place: int, **held: Any) -> RuleChoice:
         return replace(first, threshold_value=_threshold(derived, place), **held)
@@ -272,11 +275,6 @@ def _moves(
     def fewest() -> None:
         search.varied(search.fewer(search.best().choice, 2))
 
-    def most() -> None:
-        best = search.best().choice
-        fewer = {max(best.least_replicas, round(share * best.most_replicas)) for share in _MOST_SHARES}
-        search.varied(replace(best, most_replicas=each) for each in sorted(fewer - {best.most_replicas}, reverse=True))
-
     windows = (LEAST_DOWN_S, derived.down_s, min(2.0 * derived.down_s, MOST_DOWN_S))
     sleeps = search.pool.limits.sleeper_fraction < 1.0
     found = {
@@ -284,7 +282,6 @@ def _moves(
         "floor_fraction": floors,
         "down_s": near("down_s", windows),
         "least_replicas": fewest if "least" not in stated else None,
-        "most_replicas": most if "most" not in stated else None,
         "node_held_s": near("node_held_s", _HELD_S) if "node_held" not in stated else None,
         # An engine asleep that keeps all of its devices from others costs what one awake costs, and serves nobody.
         "sleepers": near("sleepers", _SLEEPERS) if sleeps and "sleepers" not in stated else None,

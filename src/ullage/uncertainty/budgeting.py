@@ -18,7 +18,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.uncertainty.buying import months_on
 from ullage.uncertainty.forecast_months import month_rates
-from ullage.uncertainty.growth import GROWTH_MONTHS
+from ullage.uncertainty.growth import GROWTH_MONTHS, until_next_month_s
 from ullage.uncertainty.pool_months import Floats, Integers, PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
 from ullage.uncertainty.study import PRICE_DEVIATION
@@ -55,7 +55,8 @@ def budget(
         own = {name: each * _part(pool, name, measured) for name, each in rates.items()}
         found.append(
             pool_months(
-                pool, given, surface, months=choice.months, futures=FUTURES, seed=plan.seed, measured=own
+                pool, given, surface, months=choice.months, futures=FUTURES, seed=plan.seed,
+                wait_s=until_next_month_s(plan.as_of), measured=own,
             )
         )  # fmt: skip
         rests += [each.assumption for each in given.inputs]
@@ -92,7 +93,7 @@ def _first_month(middle: Floats, step_s: float, horizon_s: float) -> float:
 
 def _month(plan: Plan, pools: Sequence[PoolMonths], at: int, choice: BudgetChoice, listed: Floats) -> MonthFuture:
     month = months_on(plan.as_of, at + 1)
-    fleets = {each.pool: _fleets(pool, each, at, choice.follows) for pool, each in zip(plan.pools, pools, strict=True)}
+    fleets = {each.pool: _fleets(plan, pool, each, at, choice) for pool, each in zip(plan.pools, pools, strict=True)}
     ratios = {name: values[:, at] for each in pools for name, values in each.classes.items()}
     announced = plan.spec.buying.announced_ratio(month)
     return MonthFuture(
@@ -108,7 +109,8 @@ def _month(plan: Plan, pools: Sequence[PoolMonths], at: int, choice: BudgetChoic
     )
 
 
-def _fleets(pool: PoolPlan, months: PoolMonths, at: int, follows: bool) -> list[MonthFleet]:
+def _fleets(plan: Plan, pool: PoolPlan, months: PoolMonths, at: int, choice: BudgetChoice) -> list[MonthFleet]:
+    follows, paid = choice.follows, _paid_fraction(plan, pool)
     reserve = sum(pool.reserves.bought.values())
     size, devices = pool.packing.chosen.shape.devices, pool.reserves.devices_per_replica
     every: Integers = months.hours[:, at, :] if follows else months.fixed[:, at, None]
@@ -117,11 +119,18 @@ def _fleets(pool: PoolPlan, months: PoolMonths, at: int, follows: bool) -> list[
     return [
         MonthFleet(
             steady_replicas=float(max(1, most[one])),
-            mean_replicas=float(every[one].mean() - reserve) if follows else None,
+            mean_replicas=float(every[one].mean() - reserve) if follows else paid and paid * float(max(1, most[one])),
             stranded_devices=float(left[one].mean()),
         )
         for one in range(every.shape[0])
     ]
+
+
+def _paid_fraction(plan: Plan, pool: PoolPlan) -> float | None:
+    """The part of the steady fleet that today's bill pays for: less than all where the rule's machines are released."""
+    if not plan.spec.scaling.releases_machines:
+        return None
+    return float(np.mean(pool.scaling.week.paid_replicas)) / pool.steady_fleet.replicas
 
 
 def _middle(rows: Sequence[MonthFleet], plan: Plan, pool: str) -> MonthFleet:
@@ -205,6 +214,10 @@ def _notes(choice: BudgetChoice, rates: Mapping[str, Floats], plan: Plan) -> tup
         if choice.follows
         else "The fleet is fixed within a month: as planned in the first, then resized by the plan's rule."
     )
+    if plan.spec.scaling.releases_machines and not choice.follows:
+        fleet += (
+            " Of it as large a part is paid for as in today's bill: the scaling rule's empty machines are released."
+        )
     stated = sorted({each.name for pool in plan.pools for each in pool.demand.classes} - {*rates})
     known = f"Months of {', '.join(sorted(rates))} follow from the log. " if rates else ""
     rest = (

@@ -25,7 +25,7 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.book import MissingPrice
 from ullage.prices.packaged import list_fall
 from ullage.prices.purchase import Purchase
-from ullage.uncertainty.growth import GROWTH_MONTHS
+from ullage.uncertainty.growth import GROWTH_MONTHS, until_next_month_s
 from ullage.uncertainty.pool_months import PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
 from ullage.workload.demand.ageing import WANDER
@@ -148,7 +148,14 @@ def _bought(
     drawn, fresh = (
         _needs(
             pool_months(
-                pool, given, surface, months=months, futures=count, seed=plan.seed + at, losable=_losable(plan, pool)
+                pool,
+                given,
+                surface,
+                months=months,
+                futures=count,
+                seed=plan.seed + at,
+                wait_s=until_next_month_s(plan.as_of),
+                losable=_losable(plan, pool),
             ),
             pool,
             follows=choice.follows,

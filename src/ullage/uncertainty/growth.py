@@ -21,3 +21,13 @@ GROWTH_MONTHS = Assumption(
     low=1.0,
     high=24.0,
 )
+
+
+def until_next_month_s(day: datetime.date) -> float:
+    """The time from a day to the first of the next month, with which budgets and purchases begin.
+
+    >>> until_next_month_s(datetime.date(2026, 11, 15)) / 86_400.0
+    16.0
+    """
+    following = datetime.date(day.year + day.month // 12, day.month % 12 + 1, 1)
+    return (following - day).total_seconds()

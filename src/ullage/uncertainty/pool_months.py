@@ -74,10 +74,11 @@ def pool_months(
     months: int,
     futures: int,
     seed: int,
+    wait_s: float = 0.0,
     losable: Collection[str] = (),
     measured: Mapping[str, Floats] | None = None,
 ) -> PoolMonths:
-    """So many futures of so many months; another seed draws others.
+    """So many futures of so many months, the first of which begins `wait_s` after the plan; another seed draws others.
 
     `measured` are mean rates by future and month of classes whose months follow from what was measured of them.
     """
@@ -86,7 +87,7 @@ def pool_months(
     wander = np.exp(np.cumsum(number(WANDER) * rng.standard_normal((futures, months)), axis=1))
     rates = {
         each.name: (measured or {}).get(
-            each.name, _class_rates(each, draws.levels[:, at], wander, pool.demand.horizon_s)
+            each.name, _class_rates(each, draws.levels[:, at], wander, pool.demand.horizon_s, wait_s)
         )
         for at, each in enumerate(pool.demand.classes)
     }
@@ -105,9 +106,11 @@ def pool_months(
     )
 
 
-def _class_rates(traffic: ClassTraffic, levels: Floats, wander: Floats, horizon_s: float) -> Floats:
-    """The mean rate of a class by future and month."""
-    middle_s = (np.arange(wander.shape[1]) + 0.5) * _MONTH_S
+def _class_rates(
+    traffic: ClassTraffic, levels: Floats, wander: Floats, horizon_s: float, wait_s: float
+) -> Floats:  # fmt: skip
+    """The mean rate of a class by future and month; what grows has grown until the month begins, too."""
+    middle_s = wait_s + (np.arange(wander.shape[1]) + 0.5) * _MONTH_S
     grown_s = np.minimum(middle_s, number(GROWTH_MONTHS) * _MONTH_S) - horizon_s / 2.0
     growth = (1.0 + traffic.model.weekly_growth_fraction) ** (grown_s / WEEK_S)
     return np.asarray(traffic.mean_rps * levels[:, None] * wander * growth[None, :])

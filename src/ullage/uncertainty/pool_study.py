@@ -23,7 +23,15 @@ from ullage.fleet.packing import even_nodes
 from ullage.fleet.risk.inputs import FRACTIONS, pool_uncertainties
 from ullage.fleet.risk.load_draws import DEMAND, LoadDraws, Uncertainties, drawn_points, load_draws
 from ullage.fleet.risk.quasi_random import normal_scores
-from ullage.fleet.risk.shortfall import HOURS_PER_MONTH, FleetRisk, Outage, ShortfallModel, outage, quiet_hours
+from ullage.fleet.risk.shortfall import (
+    HOURS_PER_MONTH,
+    FleetRisk,
+    Outage,
+    ShortfallModel,
+    outage,
+    quiet_hours,
+    sensible,
+)
 from ullage.fleet.risk.surface import CapacitySurface, capacity_surface
 from ullage.fleet.sites import place
 from ullage.planning.answer.bridge import steady_parts
@@ -222,8 +230,8 @@ def study_pool(
         machines=tuple(model.at(max(1, serving + step * each_node)) for step in (-2, -1, 0, 1, 2)),
         fleets=fleets,
         lines=_lines(pool, bare, target),
-        needed=_quantiles(np.minimum(draws.needed, _most(draws)), "replicas"),
-        usd=None if money is None else _cost_quantiles(draws, money, seed),
+        needed=_quantiles(model.helped_needs, "replicas"),
+        usd=None if money is None else _cost_quantiles(model.helped_needs, money, seed),
         per_success_usd=None if money is None or money.successes <= 0.0 else _per_success(draws, given, money, serving),
         attainment=_attainment(model, serving),
         hopeless_fraction=model.hopeless_fraction,
@@ -317,10 +325,6 @@ def _median_load(given: Uncertainties, surface: CapacitySurface) -> float:
     return float(drawn.busiest_rps[0])
 
 
-def _most(draws: LoadDraws) -> int:
-    return int(np.quantile(draws.needed, _LARGEST_FRACTION, method="lower"))
-
-
 def _quantiles(values: Floats | NDArray[np.int64], unit: str) -> Quantiles:
     low, middle, high = np.quantile(values, [0.1, 0.5, 0.9]).tolist()
     return Quantiles(low=low, value=middle, high=high, unit=unit)
@@ -330,9 +334,8 @@ def _prices(money: MachineMoney, count: int, seed: int) -> Floats:
     return np.asarray(np.exp(money.price_deviation_fraction * np.random.default_rng((seed, 41)).standard_normal(count)))
 
 
-def _cost_quantiles(draws: LoadDraws, money: MachineMoney, seed: int) -> Quantiles:
+def _cost_quantiles(needs: NDArray[np.int64], money: MachineMoney, seed: int) -> Quantiles:
     """Of the machines that a draw's own need would take, at a drawn price."""
-    needs = np.minimum(draws.needed, _most(draws))
     usd = np.array([money.usd(each) for each in needs.tolist()])
     return _quantiles(usd * _prices(money, usd.size, seed), "USD")
 
@@ -350,7 +353,7 @@ def _attainment(model: ShortfallModel, replicas: int) -> Quantiles:
 
 
 def _needs(given: Uncertainties, surface: CapacitySurface, rows: Floats) -> Floats:
-    needed = load_draws(given, surface, rows).needed
+    needed = sensible(load_draws(given, surface, rows).needed)
     return np.asarray(np.minimum(needed, np.quantile(needed, _LARGEST_FRACTION)), np.float64)
 
 

@@ -252,11 +252,13 @@ def _figures(plan: Plan, pool: PoolPlan, found: PoolStudy, prefix: str) -> Itera
         "per_success_usd": (found.per_success_usd, "cost of the planned fleet over the successes of a month"),
         "attainment_fraction": (found.attainment, "hours of a month with enough capacity"),
     }
+    helped = "all draws" if found.hopeless_fraction == 0.0 else "the draws that some number of replicas helps"
     for name, (quantiles, what) in spans.items():
         if quantiles is None:
             continue
+        draws = helped if name in ("replicas", "usd") else "all draws"
         for which, part in _PERCENTILES.items():
-            said = f"{which} over all draws: {what}"
+            said = f"{which} over {draws}: {what}"
             yield figure(f"risk.{name}_{which}", getattr(quantiles, part), quantiles.unit, said)
     yield figure(
         "risk.surface_error_fraction",

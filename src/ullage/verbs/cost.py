@@ -314,7 +314,16 @@ def _commitments(
         committed, by_use = (each[0] for each in quoted if not isinstance(each, MissingPrice))
         needed = hourly_replicas(planned.demand, use.steady_replicas)
         found.append(commitment_advice(use, needed, committed, by_use, period=bill.policy.period))
+    if found and not spec.scaling.releases_machines:
+        notes.append(_ALL_HOURS)
     return tuple(found)
+
+
+_ALL_HOURS = (
+    "The commitment is for steady replicas that follow the hours of the week, reserves apart. This plan's machines are "
+    "paid in all hours (scaling.machines: held): for those a commitment that costs less than on demand pays for all. "
+    "ullage buy finds the mix with reserves and whole machines."
+)
 
 
 def _replica_costs(bill: Bill) -> tuple[Figure, ...]:

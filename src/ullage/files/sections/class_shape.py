@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from dataclasses import replace
 
@@ -35,7 +34,7 @@ def shape_of(
     is_forecast: bool,
     model: ClassModel | None,
     model_source: Source | None,
-    events: tuple[Assumption, ...],
+    events: tuple[tuple[Assumption, float], ...],
 ) -> StatedShape | None:
     """The shape that was stated, or None where nothing was; beside a trace it would contradict what was measured."""
     field = f"workload.classes.{section.name}"
@@ -56,7 +55,8 @@ def shape_of(
         peak_hour=provenance.may_say(f"{section.name}.peak_hour_ratio", section.peak_hour, "ratio"),
         prompt=_lengths(section, "prompt", provenance),
         output=_lengths(section, "output", provenance),
-        events=() if is_forecast else events,
+        events=() if is_forecast else tuple(event for event, _ in events),
+        event_ends_s=() if is_forecast else tuple(end_s for _, end_s in events),
         cached=provenance.may_say(f"{section.name}.cached_fraction", section.cached_fraction, "fraction"),
         outcomes=outcomes_of(section, provenance),
         users=None if is_traced else users_of(section, provenance),
@@ -164,10 +164,9 @@ def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[f
 
 def event_inputs(
     events: tuple[EventSection, ...], provenance: Provenance, *, horizon_s: float
-) -> tuple[Assumption, ...]:
-    """The events that touch the horizon, each as the ratio of demand it brings."""
-    start = provenance.source.date
-    end = start + datetime.timedelta(seconds=horizon_s)
+) -> tuple[tuple[Assumption, float], ...]:
+    """The events that touch the horizon, each as the ratio of demand it brings and how long after its start it ends."""
+    start, end = provenance.horizon(horizon_s)
     for each in events:
         if each.until <= each.first:
             raise InputError(
@@ -177,12 +176,15 @@ def event_inputs(
                 fix="Give in `to` the day after the last.",
             )
     return tuple(
-        Assumption(
-            name=f"event.{each.name}.demand_ratio",
-            value=each.demand,
-            unit="ratio",
-            evidence=Evidence.STATED,
-            source=provenance.source,
+        (
+            Assumption(
+                name=f"event.{each.name}.demand_ratio",
+                value=each.demand,
+                unit="ratio",
+                evidence=Evidence.STATED,
+                source=provenance.source,
+            ),
+            (each.until - start).total_seconds(),
         )
         for each in events
         if each.first < end and each.until > start

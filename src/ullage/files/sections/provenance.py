@@ -19,6 +19,11 @@ class Provenance:
     ages: AgesSection = field(default_factory=AgesSection)
     as_of: datetime.date | None = None
 
+    def horizon(self, horizon_s: float) -> tuple[datetime.date, datetime.date]:
+        """The days that are planned for: from the day of planning, however long ago the file was written."""
+        start = self.as_of or self.source.date
+        return start, start + datetime.timedelta(seconds=horizon_s)
+
     def says(self, name: str, value: int | float | str, unit: str) -> Assumption:
         """A statement of the file."""
         return self.aged(Assumption(name=name, value=value, unit=unit, evidence=self.evidence, source=self.source))

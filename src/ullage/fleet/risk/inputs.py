@@ -21,6 +21,7 @@ from ullage.fleet.risk.spread import band_spread, lognormal, quantile_spread
 from ullage.fleet.risk.surface import CACHED, OUTPUTS, PROMPTS, STEPS
 from ullage.service.steps.band import StepBand
 from ullage.workload.demand.demand import ClassTraffic, Demand
+from ullage.workload.demand.outcomes import lengths_evidence
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995)
 """Where the busiest hour's distribution is read; between and beyond them it is straight in normal scores."""
@@ -102,8 +103,8 @@ def _lengths(demand: Demand) -> tuple[Uncertain, ...]:
     found = []
     for name, side in ((PROMPTS, "prompt"), (OUTPUTS, "output")):
         figures = [each.figures[f"demand.{each.name}.{side}_p95"] for each in demand.classes]
-        deviation = _LENGTH_DEVIATIONS.get(_class_of(figures), _LARGEST_DEVIATION)
-        found.append(_deviating(name, deviation, _class_of(figures), _TRACES))
+        known = weakest(lengths_evidence(each) for each in figures)
+        found.append(_deviating(name, _LENGTH_DEVIATIONS.get(known, _LARGEST_DEVIATION), known, _TRACES))
     return tuple(found)
 
 

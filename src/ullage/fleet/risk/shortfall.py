@@ -43,6 +43,15 @@ def most_sensible(needed: NDArray[np.int64]) -> int:
     return min(_MOST_REPLICAS, _MOST_TIMES * int(np.median(needed)) + _MOST_MORE)
 
 
+def sensible(needed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Needs as far as replicas are the question: a draw that none would help counts as the most, not as a billion.
+
+    >>> sensible(np.array([10, 12, 10**9])).tolist()
+    [10, 12, 104]
+    """
+    return np.minimum(needed, most_sensible(needed))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outage:
     """Planned work: so many replicas out, and by hour of the week the share of such hours in which it is under way."""
@@ -92,6 +101,13 @@ class ShortfallModel:
     def hopeless_fraction(self) -> float:
         """The share of draws that no number of replicas would help."""
         return float((self.draws.needed > self._most).mean())
+
+    @property
+    def helped_needs(self) -> NDArray[np.int64]:
+        """What the busiest hour needs, of the draws that some number of replicas helps; the others have none."""
+        needed = self.draws.needed
+        helped = needed[needed <= self._most]
+        return helped if helped.size else needed
 
     def at(self, replicas: int) -> FleetRisk:
         """The risk of a fleet of so many."""

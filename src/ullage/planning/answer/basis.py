@@ -15,6 +15,7 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.age import price_drift
 from ullage.prices.packaged import list_fall
 from ullage.service.stage import band_of
+from ullage.workload.demand.outcomes import lengths_evidence
 
 PRICE = "price"
 LEAST_INFLUENCE = 0.05
@@ -123,7 +124,7 @@ def _shapes(plan: Plan) -> Iterator[InputBasis]:
             [f"workload.classes.{name}.{key}" for name in names],
             influence=_influence(plan, what),
             is_past=old,
-            evidence=weakest(each.evidence for each in own),
+            evidence=weakest(lengths_evidence(each) for each in own),
         )
 
 

@@ -19,6 +19,7 @@ from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.book import PriceBook, is_own_price
 from ullage.prices.offers import Offer, offers
+from ullage.workload.demand.outcomes import lengths_evidence
 from ullage.workload.synthetic.builtin import builtin
 
 MOST_UNSAID_FRACTION = 0.1
@@ -141,8 +142,8 @@ def _whole_machines(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise
         return
     yield Surprise(
         name="whole machines",
-        sentence=f"{_of(plan, pool)}devices are priced singly but {chosen.shape.name} is only sold with "
-        f"{chosen.shape.devices}: {empty} of the {chosen.devices} devices hold no replica but are paid for",
+        sentence=f"{_of(plan, pool)}{chosen.shape.name} is only sold with {chosen.shape.devices} devices: {empty} of "
+        f"the {chosen.devices} hold no replica but are paid for",
         moves=_moves(
             plan,
             pool,
@@ -196,7 +197,7 @@ def _default_lengths(plan: Plan, bill: Bill) -> Iterator[Surprise]:
         name
         for each in plan.spec.demands
         for name in (each.request_class.name,)
-        if Evidence.ASSUMED in (demand[f"demand.{name}.{side}_p95"].evidence for side in ("prompt", "output"))
+        if Evidence.ASSUMED in (lengths_evidence(demand[f"demand.{name}.{side}_p95"]) for side in ("prompt", "output"))
     ]
     cents = class_cents(bill.use, bill.lines)
     ours = sum(cents.get(name, 0) for name in names)

@@ -17,6 +17,7 @@ from ullage.evidence import Evidence, number
 from ullage.planning.checks.claims import claimed
 from ullage.service.loadtests.loadtest import PointAnomaly
 from ullage.workload.anomalies import Anomaly, Severity
+from ullage.workload.demand.outcomes import lengths_evidence
 
 if TYPE_CHECKING:
     from ullage.planning.document import Plan
@@ -87,7 +88,10 @@ def default_classes(plan: Plan) -> tuple[str, ...]:
         for each in plan.spec.demands
         for name in (each.request_class.name,)
         if Evidence.ASSUMED
-        in (each.mean_rate.evidence, *(demand[f"demand.{name}.{side}_p95"].evidence for side in ("prompt", "output")))
+        in (
+            each.mean_rate.evidence,
+            *(lengths_evidence(demand[f"demand.{name}.{side}_p95"]) for side in ("prompt", "output")),
+        )
     )
 
 

@@ -15,10 +15,11 @@ from ullage.cost.bill import Bill, monthly_bill
 from ullage.cost.money import usd_of
 from ullage.cost.policy import CostPolicy
 from ullage.cost.pool_run import class_uses, level_runs, month_groups
-from ullage.cost.quotes import quotes_of
+from ullage.cost.quotes import Quotes, priced_elsewhere, quotes_of
 from ullage.cost.service_use import SECONDS_PER_HOUR, ClassUse, PoolUse, ServiceUse, TaskUse, ToolUse
 from ullage.errors import NotGiven
 from ullage.evidence import Assumption, Evidence, Figure, Source, number
+from ullage.fleet.sites import UNNAMED_REGION
 from ullage.planning.billing.caused import caused_replicas, with_cause
 from ullage.planning.pool_plan import PoolPlan
 from ullage.planning.spec import PlanSpec
@@ -51,9 +52,17 @@ def service_bill(
     held = service_use(spec, demand, pools, replicas, seed=seed, map=map)
     policy = _with_zones(spec.cost, pools)
     quotes = quotes_of(spec.prices, held, policy, spec.buying)
+    if not spec.buying.regions:
+        quotes = _with_places(quotes, pools)
     bills = [monthly_bill(each, quotes, policy) for each in (held, _released(held, pools, spec.scaling.machines))]
     chosen = bills[1] if spec.scaling.releases_machines else bills[0]
     return _with_saving(chosen, bills[0].total_cents - bills[1].total_cents, spec.scaling.machines)
+
+
+def _with_places(quotes: Quotes, pools: Sequence[PoolPlan]) -> Quotes:
+    """The quotes, with a note where a region of the sites has another's price; sites nobody named are nowhere."""
+    placed = {each.spec.name: {row.region for row in each.reserves.placement.rows} - {UNNAMED_REGION} for each in pools}
+    return replace(quotes, notes=(*quotes.notes, *priced_elsewhere(quotes, placed)))
 
 
 def _released(use: ServiceUse, pools: Sequence[PoolPlan], machines: Assumption) -> ServiceUse:

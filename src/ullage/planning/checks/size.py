@@ -131,6 +131,8 @@ def maximum_throughput(subject: CheckSubject) -> CheckResult:
         float(pool.operating_point.figures["point.operating_rps"].value),
     )
     most = max(pool.service_curve.saturation_rps, _last_point_rps(subject))
+    # The curve is of the steps that the fleet is sized with, the highest load of nominal ones: it may be the larger.
+    basis = pool.service_curve.basis
     claim = claimed(subject.spec.claims.capacity) if subject.is_claimed else None
     anomalies = []
     if claim is not None and claim > operating:
@@ -140,14 +142,15 @@ def maximum_throughput(subject: CheckSubject) -> CheckResult:
                 name,
                 CheckSeverity.MISTAKE if claim > highest else CheckSeverity.WARNING,
                 f"{claim:.3g} req/s are claimed for a replica; {kept} {highest if claim > highest else operating:.3g} "
-                f"req/s, and the most it completes, late or not, is {most:.3g} req/s",
+                f"req/s, and the most it completes, late or not, is {most:.3g} req/s with {basis} step times",
                 f"Claim {operating:.3g} req/s, or load-test one replica to narrow the margin.",
             )
         )
     return CheckResult(
         name=name,
         pool=pool.spec.name,
-        compared=f"a replica completes at most {most:.3g} req/s and meets its SLOs up to {highest:.3g} req/s",
+        compared=f"a replica completes at most {most:.3g} req/s with {basis} step times, and meets its SLOs up to "
+        f"{highest:.3g} req/s with nominal ones",
         anomalies=tuple(anomalies),
     )
 

@@ -87,7 +87,7 @@ def _violated(found: ScalingComparison) -> str:
 
 def _saved(found: ScalingComparison) -> str:
     met = "meets every SLO" if found.ours.is_met else f"violates {found.ours.attainment.slo_name}"
-    return f"{found.saving_fraction:.0%} fewer replica-hours than the fixed fleet of {found.plan.most_replicas}, {met}"
+    return f"{found.saving_fraction:.0%} fewer replica-hours than the fixed fleet of {found.fixed.most_replicas}, {met}"
 
 
 def _cheaper(found: ScalingComparison) -> list[RenderableType]:

@@ -239,7 +239,7 @@ def commitment_parts(advice: Sequence[CommitmentAdvice]) -> list[RenderableType]
     if not advice:
         return []
     table = plain_table(
-        "How much to commit, of the steady replicas", "pool", "commit", "none", "best", "all", "because"
+        "How much to commit, of steady replicas that follow demand", "pool", "commit", "none", "best", "all", "because"
     )
     for each in advice:
         table.add_row(

@@ -152,18 +152,18 @@ class ServiceCurve:
         """What a plan prints of the curve; empty where the caller gave no inputs."""
         if not self.inputs:
             return {}
-        values: list[tuple[str, float, str, str]] = [
-            ("curve.sustained_rps", self.stable[-1].offered_rps, "req/s", "highest load tried that is sustained"),
-        ]
+        values = [("curve.sustained_rps", self.stable[-1].offered_rps, "highest load tried that is sustained")]
         if self.unstable:
             values.append(
-                ("curve.unstable_rps", self.unstable[0].offered_rps, "req/s", "lowest load tried that is not sustained")
+                ("curve.unstable_rps", self.unstable[0].offered_rps, "lowest load tried that is not sustained")
             )
         if self.knee_rps is not None:
-            values.append(("curve.knee_rps", self.knee_rps, "req/s", "furthest below the chord of mean E2E by load"))
+            values.append(("curve.knee_rps", self.knee_rps, "furthest below the chord of mean E2E by load"))
+        # The operating point beside it is of nominal step times, and may lie above a curve of conservative ones.
+        steps = f", {self.basis} step times"
         return {
-            name: Figure(name=name, value=value, unit=unit, formula=formula, inputs=self.inputs)
-            for name, value, unit, formula in values
+            name: Figure(name=name, value=value, unit="req/s", formula=f"{formula}{steps}", inputs=self.inputs)
+            for name, value, formula in values
         }
 
     @property

@@ -39,7 +39,6 @@ from ullage.workload.synthetic.model import (
 from ullage.workload.synthetic.whatif import traffic
 
 _PERCENTILES = (0.5, 0.95, 0.99)
-_LARGEST_POWER = 700.0  # of e, in a float
 
 
 class StatedClass(Protocol):
@@ -207,13 +206,10 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
     )
     growth = shape.weekly_growth or assumed("weekly_growth", model.weekly_growth_fraction, "fraction", -0.02, 0.05)
     deviation = assumed("rate_deviation", RATE_DEVIATION, "ratio", 0.05, 0.5)
-    event = shape.busiest_event
     weeks = number(horizon) / WEEK_S
     score = NormalDist().inv_cdf(number(percentile))
-    powers = weeks * math.log1p(number(growth))
-    grown = math.inf if powers > _LARGEST_POWER else (1.0 + number(growth)) ** weeks
-    grown *= 1.0 if event is None else max(1.0, number(event))
-    middle_rps = mean_rps * number(peak) * grown
+    busiest = shape.busiest(number(growth), number(horizon))
+    middle_rps = mean_rps * number(peak) * busiest.ratio
     planning_rps = drifted_rps(
         middle_rps, middle_rps * math.exp(score * RATE_DEVIATION), number(percentile), shape.drift, shape.band
     )
@@ -222,13 +218,8 @@ def _from_statement(stated: StatedClass, horizon: Assumption, percentile: Assump
         name=f"demand.{name}.planning_rate",
         value=planning_rps,
         unit="req/s",
-        formula="mean rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
-        + ("" if event is None else " x the largest event")
-        + _with_drift(shape),
-        inputs=(
-            *(stated.mean_rate, peak, growth, horizon, percentile, deviation),
-            *(each for each in (event, *shape.widened) if each is not None),
-        ),
+        formula=f"mean rate x peak hour x {busiest.formula} x exp(z(percentile) x deviation){_with_drift(shape)}",
+        inputs=(stated.mean_rate, peak, growth, horizon, percentile, deviation, *busiest.events, *shape.widened),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",
@@ -270,17 +261,16 @@ def _from_short_trace(
     )
     weeks = number(horizon) / WEEK_S
     score = NormalDist().inv_cdf(number(percentile))
-    grown = (1.0 + number(growth)) ** weeks
-    middle_rps = float(logged.value) * number(peak) * grown
+    busiest = shape.busiest(number(growth), number(horizon))
+    middle_rps = float(logged.value) * number(peak) * busiest.ratio
     planning = Figure(
         name=f"demand.{name}.planning_rate",
         value=drifted_rps(
             middle_rps, middle_rps * math.exp(score * number(deviation)), number(percentile), shape.drift, shape.band
         ),
         unit="req/s",
-        formula="logged rate x peak hour x (1 + weekly growth)^weeks x exp(z(percentile) x deviation)"
-        + _with_drift(shape),
-        inputs=(logged, peak, growth, horizon, percentile, deviation, *shape.widened),
+        formula=f"logged rate x peak hour x {busiest.formula} x exp(z(percentile) x deviation){_with_drift(shape)}",
+        inputs=(logged, peak, growth, horizon, percentile, deviation, *busiest.events, *shape.widened),
     )
     mean = Figure(
         name=f"demand.{name}.mean_rate",

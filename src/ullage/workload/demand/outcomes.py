@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption
+from ullage.evidence import Assumption, Evidence, Figure
 from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
 
 
@@ -70,6 +70,14 @@ class ClassOutcomes:
         reached = np.cumsum(weights[order]) / weights.sum()
         quantiles = np.interp(FRACTIONS, reached, values[order])
         return replace(lengths, output_tokens=tuple(float(math.floor(each)) for each in np.maximum(1.0, quantiles)))
+
+
+def lengths_evidence(lengths: Figure) -> Evidence:
+    """How a class's lengths are known. When its clients cancel is assumed of few of them, and makes none a default."""
+    own = tuple(each for each in lengths.inputs if ".outcomes." not in each.name)
+    if own == lengths.inputs or not (own or lengths.own_evidence):
+        return lengths.evidence
+    return replace(lengths, inputs=own, formula=lengths.formula if own else "").evidence
 
 
 ALL_SUCCEED = ClassOutcomes()

@@ -13,10 +13,21 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from ullage.errors import InputError
-from ullage.evidence import Assumption, Evidence, Source
+from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.workload.demand.outcomes import ClassOutcomes
 from ullage.workload.demand.users import StatedUsers
-from ullage.workload.synthetic.model import FRACTIONS, ClassModel, LengthModel
+from ullage.workload.synthetic.model import FRACTIONS, WEEK_S, ClassModel, LengthModel
+
+_LARGEST_POWER = 700.0  # of e, in a float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusiestWeek:
+    """How far the busiest week of the horizon is above today's, as a formula too, and the event that it lies in."""
+
+    ratio: float
+    formula: str
+    events: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +44,8 @@ class StatedShape:
     """None, or nothing listed, leaves a part to the built-in class that is most alike.
 
     `model` is a whole synthetic model of the class, with its own source in `model_source`. `prompt` and `output` map
-    percentiles, as fractions, to tokens. `events` are ratios of demand during planned events inside the horizon.
+    percentiles, as fractions, to tokens. `events` are ratios of demand during planned events inside the horizon, which
+    end so long after its beginning (`event_ends_s`); without a time they may come at its end.
     `cached` is the share of prompt tokens that a prefix cache holds. `drift` is what the rate may have drifted by since
     it was past its maximum age; `has_old_lengths` says that a trace's lengths are past theirs. `band` is how wide the
     bands of earlier forecasts of the class would have had to be, over what they were.
@@ -46,6 +58,7 @@ class StatedShape:
     prompt: Mapping[float, Assumption] | None = None
     output: Mapping[float, Assumption] | None = None
     events: tuple[Assumption, ...] = ()
+    event_ends_s: tuple[float, ...] = ()
     cached: Assumption | None = None
     outcomes: ClassOutcomes | None = None
     users: StatedUsers | None = None
@@ -88,10 +101,26 @@ class StatedShape:
         users = () if self.users is None else self.users.inputs
         return (*single, *lengths, *self.events, *ends, *users)
 
-    @property
-    def busiest_event(self) -> Assumption | None:
-        """The event that counts: at the planning percentile the largest decides, not their sum."""
-        return max(self.events, key=lambda each: float(each.value), default=None)
+    def busiest(self, weekly_growth: float, horizon_s: float) -> BusiestWeek:
+        """Traffic that grows is busiest at the end of the horizon, traffic that shrinks today, or either in an event.
+
+        An event comes on top of what had grown by its last day. The largest decides, not the sum of several.
+        """
+
+        def grown(until_s: float) -> float:
+            weeks = until_s / WEEK_S
+            if weeks * math.log1p(weekly_growth) > _LARGEST_POWER:
+                return math.inf
+            return max(1.0, float((1.0 + weekly_growth) ** weeks))
+
+        shrinks = weekly_growth < 0.0
+        best = BusiestWeek(ratio=grown(horizon_s), formula="1, today" if shrinks else "(1 + weekly growth)^weeks")
+        for event, end_s in zip(self.events, self.event_ends_s or itertools.repeat(horizon_s), strict=False):
+            ratio = number(event) * grown(min(end_s, horizon_s))
+            if ratio > best.ratio:
+                until = "" if shrinks else "(1 + weekly growth)^(weeks until the event ends) x "
+                best = BusiestWeek(ratio=ratio, formula=f"{until}the largest event", events=(event,))
+        return best
 
 
 def with_lengths(model: ClassModel, shape: StatedShape, *, longest_tokens: int) -> ClassModel:
