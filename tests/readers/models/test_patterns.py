@@ -367,3 +367,13 @@ def test_sliding_layers_may_have_heads_of_their_own() -> None:
     model = read(dense(layer_types=types, sliding_window=64, num_sliding_attention_heads=4, head_dim=16))
     heads = [mixer.query_heads for group in model.layers for mixer in group.layer.mixers for _ in range(group.layers)]  # type: ignore[union-attr]
     assert heads == [4, 8, 4, 8]
+
+
+def test_modules_trained_and_modules_loaded_are_two_numbers_of_one_config() -> None:
+    both = read(dense(num_mtp_modules=7, num_nextn_predict_layers=1))
+    one, seven = (read(dense(num_mtp_modules=count)) for count in (1, 7))
+    assert both.mtp == one.mtp != seven.mtp
+
+
+def test_a_mark_of_the_quantiser_is_no_compression_of_the_cache() -> None:
+    assert cache_cost(read(dense(for_llm_compressor=True))) == cache_cost(read(dense()))

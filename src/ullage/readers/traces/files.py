@@ -109,13 +109,25 @@ def wrapped(file: Glimpse) -> Iterator[Glimpse]:
     record stands in (`_source`, `jsonPayload`)."""
     if not file.is_nested:
         return
+    inside = _inside_each(file.fields)
     for field in file.fields:
-        inner = [each.removeprefix(f"{field}.") for each in file.fields if each.startswith(f"{field}.")]
+        inner = inside.get(field, ())
         if inner and field.count("[]") <= 1 and (file.is_list or file.layout is Layout.JSON_LINES or "[]" in field):
             yield _inside(file, field, inner)
-        listed = [each.removeprefix(f"{field}[].") for each in file.fields if each.startswith(f"{field}[].")]
+        listed = inside.get(f"{field}[]", ())
         if listed and "[]" not in field:
             yield _inside(file, f"{field}[]", listed)
+
+
+def _inside_each(fields: Sequence[str]) -> dict[str, list[str]]:
+    """The key paths below each path, in one pass: a document of settings or of prices has tens of thousands of them."""
+    inside: dict[str, list[str]] = {}
+    for field in fields:
+        cut = field.find(".")
+        while cut >= 0:
+            inside.setdefault(field[:cut], []).append(field[cut + 1 :])
+            cut = field.find(".", cut + 1)
+    return inside
 
 
 def _inside(file: Glimpse, place: str, fields: Sequence[str]) -> Glimpse:
