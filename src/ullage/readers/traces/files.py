@@ -234,7 +234,7 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         # A log says a time in each line or in none; the field stands for whether there is one.
         named = ("line", "time") if _TIME_OF_DAY.search(first) else ("line",)
         return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
-    if first[:1] not in ("{", "["):
+    if not _begins_json(head.lstrip()):
         delimiter = max(",;\t|", key=first.count)
         names = _distinct(next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter), []))
         if not 0 < len(names) <= _MOST_COLUMNS:
@@ -291,6 +291,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
         found.append(name if is_new else f"{name} (column {place})" if name else f"column {place}")
         known.add(found[-1].lower())
     return found
+
+
+def _begins_json(head: str) -> bool:
+    """Whether a text is a JSON object or a list of objects; a line of a log may begin with a time in brackets."""
+    return head.startswith("{") or (head.startswith("[") and head[1:].lstrip()[:1] in ("{", "[", "]", '"', ""))
 
 
 def _is_log_line(line: str) -> bool:
