@@ -1,7 +1,7 @@
 """One run in two files: tools write a result, and print it too, and a folder often keeps both.
 
 Counted twice, a run would weigh double in a fit, and its twin would give it away when it is left out to see how well
-the others foretell it. What was printed is rounded, so the result is kept.
+the others predict it. What was printed is rounded, so the result is kept.
 """
 
 from __future__ import annotations
