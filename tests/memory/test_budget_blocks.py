@@ -16,6 +16,7 @@ from ullage.memory.blocks import (
     Retention,
     cache_parts,
     is_latent,
+    kept_states,
     own_pools_layout,
     shared_pool_layout,
     unbounded,
@@ -147,3 +148,14 @@ def test_layers_that_an_old_engine_cannot_mix_keep_everything() -> None:
     assert layout.is_uniform
     assert layout.block_bytes == 62 * 16 * 2 * 16 * 128 * 2
     assert unbounded(parts_of(LLAMA_3_8B), [Retention.WINDOW]) == parts_of(LLAMA_3_8B)
+
+
+@pytest.mark.parametrize("drafted", [1, 3, 15])
+def test_drafted_tokens_take_a_state_each_where_layers_keep_one(drafted: int) -> None:
+    """vLLM cannot tell which drafts will be accepted. Qwen3-Next: three groups with a state, one with a cache."""
+    plain = parts_of(QWEN3_NEXT_80B)
+    layout = shared_pool_layout(kept_states(plain, 1 + drafted), 16, latent=False)
+    alone = shared_pool_layout(plain, 16, latent=False)
+    assert layout.block_bytes == alone.block_bytes
+    assert layout.sequence_blocks(32_768, 2048) == alone.sequence_blocks(32_768, 2048) + 3 * drafted
+    assert kept_states(parts_of(LLAMA_3_8B), 1 + drafted) == parts_of(LLAMA_3_8B)

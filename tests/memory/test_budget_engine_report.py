@@ -88,3 +88,18 @@ def test_latent_attention_on_sglang() -> None:
 def test_a_plain_model_on_a100() -> None:
     """Llama-3.1-8B on one A100 80GB, vLLM 0.31, all by default."""
     assert tokens("llama-3.1-8b", "a100-80gb-sxm", version="0.31") == pytest.approx(460_496, rel=NEAR_FRACTION)
+
+
+def test_a_hybrid_that_drafts_keeps_a_state_for_each_drafted_token() -> None:
+    """Nemotron-3 Super on a GB10, vLLM 0.19.2: 36.25 GiB of fp8 cache hold 27.81 x 131,072 tokens with MTP of 3."""
+    ours = tokens(
+        "nemotron-3-super-120b-a12b-nvfp4",
+        "gb10",
+        version="0.19.2",
+        kv_dtype="fp8",
+        kv_pool_bytes=round(36.25 * 2**30),
+        speculation="mtp:3",
+        max_sequences=20,
+        max_context_tokens=131_072,
+    )
+    assert ours == pytest.approx(27.81 * 131_072, rel=NEAR_FRACTION)

@@ -157,3 +157,28 @@ def test_a_monitors_total_includes_what_the_driver_keeps() -> None:
     )
     with pytest.raises(InputError, match="disagree"):
         merge([log, reported(said("device_memory", 139.8 * GIB))])
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.floats(1.0, 1000.0))
+def test_the_tokens_of_a_log_are_never_fewer_than_its_concurrency_says(stated: int, context: int, fits: float) -> None:
+    concurrency = round(fits, 2)
+    memory = reported(said("kv_tokens", stated), said("context_tokens", context), said("max_concurrency", concurrency))
+    tokens = memory.number("kv_tokens")
+    assert tokens in (stated, round(concurrency * context))
+    assert tokens >= min(stated, round(concurrency * context))
+    # Where every layer is alike the two are one number, printed to two digits, and the exact one is kept.
+    alike = reported(
+        said("kv_tokens", round(concurrency * context)), said("context_tokens", context), said("max_concurrency", fits)
+    )
+    assert alike.number("kv_tokens") == round(concurrency * context)
+
+
+def test_a_page_of_blocks_and_a_log_that_counts_every_kind_of_layer_go_together() -> None:
+    log = reported(said("kv_tokens", 850_000))
+    page = reported(said("kv_blocks", 900), said("block_size", 1000))
+    assert page.number("kv_tokens") == 900_000
+    for reports in ([log, page], [page, log]):
+        assert merge(reports).number("kv_tokens") == 850_000
+    fewer = reported(said("kv_blocks", 700, where="page.txt:1"), said("block_size", 1000))
+    with pytest.raises(InputError, match=r"kv_tokens = .*disagree"):
+        merge([log, fewer])

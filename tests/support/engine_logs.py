@@ -20,6 +20,7 @@ SGLANG = _sample("sglang.log")
 TENSORRT_LLM = _sample("tensorrt_llm.log")
 METRICS = _sample("vllm_metrics.txt")
 NVIDIA_SMI = _sample("nvidia_smi.csv")
+NVIDIA_SMI_TABLE = _sample("nvidia_smi_table.txt")
 DCGM = _sample("dcgm_dmon.txt")
 
 GOOD_AND_CUT = {
@@ -28,6 +29,7 @@ GOOD_AND_CUT = {
     "tensorrt-llm": (TENSORRT_LLM, _first_lines(TENSORRT_LLM, 5)),
     "metrics": (METRICS, METRICS[: METRICS.index('gpu_memory_utilization="0.92"')]),
     "nvidia-smi": (NVIDIA_SMI, NVIDIA_SMI[: NVIDIA_SMI.rindex("NVIDIA H200")]),
+    "nvidia-smi table": (NVIDIA_SMI_TABLE, _first_lines(NVIDIA_SMI_TABLE, 9)),
     "dcgm": (DCGM, DCGM[: DCGM.rindex("129000")]),
 }
 """Reader -> a good file, and the same file cut short where it matters."""

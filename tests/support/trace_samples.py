@@ -315,6 +315,23 @@ def _envoy(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     )
 
 
+def _traefik(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    return _lines(
+        [
+            {
+                "DownstreamStatus": 200,
+                "Duration": 1_000_000_000,
+                "RequestCount": 40 + number,
+                "RequestMethod": "POST",
+                "RequestPath": "/v1/chat/completions",
+                "StartUTC": r.stamp(scale),
+                "request_User-Agent": filler,
+            }
+            for number, r in enumerate(requests)
+        ]
+    )
+
+
 def _access_line(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     def stamp(request: Request) -> str:
         if scale != 1.0:
@@ -455,6 +472,7 @@ SAMPLES: dict[str, Sample] = {
         Sample(name="openinference", suffix=".jsonl", render=_openinference),
         Sample(name="langfuse", suffix=".jsonl", render=_langfuse),
         Sample(name="envoy", suffix=".log", render=_envoy),
+        Sample(name="traefik", suffix=".log", render=_traefik, columns=NO_LENGTHS),
         Sample(name="access-log", suffix=".log", render=_access_line, columns=NO_LENGTHS),
         Sample(name="bedrock", suffix=".log", render=_bedrock),
         Sample(name="azure-openai", suffix=".json", render=_azure_openai),

@@ -25,14 +25,18 @@ if TYPE_CHECKING:
 
 
 def load_tests(files: Sequence[Path]) -> tuple[LoadTest, ...]:
-    """Results of load tests, whichever tool wrote them; of a folder all of them, no file at all is an InputError."""
+    """Results of load tests, whichever tool wrote them; of a folder all of them, no file at all is an InputError.
+
+    A run whose result and whose console text are both given is counted once.
+    """
     from ullage.readers.loadtests import read_loadtest, result_files
+    from ullage.service.loadtests.repeats import without_repeats
 
     if not files:
         raise InputError(
             field="files", value="none", problem="there is nothing to read", fix="Give at least one result file."
         )
-    return tuple(read_loadtest(one) for each in files for one in result_files(each))
+    return without_repeats([read_loadtest(one) for each in files for one in result_files(each)])
 
 
 def test_names(tests: Sequence[LoadTest]) -> list[str]:

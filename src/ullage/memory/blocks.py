@@ -37,13 +37,14 @@ class Retention(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class CachePart:
-    """The cache of some equal layers on one device. Bytes are of one layer."""
+    """The cache of some equal layers on one device. Bytes are of one layer, and of one of a sequence's states."""
 
     kept: Retention
     layers: int
     layer_bytes_per_token: float = 0.0
     bound_tokens: int = 0
     state_bytes: int = 0
+    states: int = 1
 
     def block_bytes(self, block_tokens: int) -> int:
         """What one layer keeps in one block."""
@@ -61,6 +62,7 @@ class BlockGroup:
     block_tokens: int
     bound_tokens: int = 0
     weight_blocks: float = 1.0
+    states: int = 1
 
     def blocks(self, context_tokens: int, step_tokens: int) -> int:
         """Blocks one sequence holds at most: a window slides only after the tokens of a step are computed."""
@@ -73,7 +75,7 @@ class BlockGroup:
             case Retention.CHUNK:
                 return math.ceil(min(self.bound_tokens + step_tokens, context_tokens) / self.block_tokens)
             case Retention.STATE:
-                return 1
+                return self.states
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +136,11 @@ def unbounded(parts: tuple[CachePart, ...], kinds: Collection[Retention]) -> tup
     return tuple(replace(part, kept=Retention.ALL, bound_tokens=0) if part.kept in kinds else part for part in parts)
 
 
+def kept_states(parts: tuple[CachePart, ...], states: int) -> tuple[CachePart, ...]:
+    """The same where a sequence keeps so many states of each layer that has one."""
+    return tuple(replace(part, states=states) if part.kept is Retention.STATE else part for part in parts)
+
+
 def shared_pool_layout(parts: tuple[CachePart, ...], block_tokens: int, *, latent: bool) -> BlockLayout:
     """vLLM: one pool, pages of one size, groups of equal layer counts."""
     kinds = {(part.kept, part.bound_tokens) for part in parts}
@@ -149,7 +156,13 @@ def shared_pool_layout(parts: tuple[CachePart, ...], block_tokens: int, *, laten
         count = math.ceil(part.layers / size)
         used_bytes += part.layers * own_bytes * times
         groups += [
-            BlockGroup(kept=part.kept, layers=size, block_tokens=block_tokens * times, bound_tokens=part.bound_tokens)
+            BlockGroup(
+                kept=part.kept,
+                layers=size,
+                block_tokens=block_tokens * times,
+                bound_tokens=part.bound_tokens,
+                states=part.states,
+            )
         ] * count
     return BlockLayout(
         block_tokens=block_tokens,
@@ -213,6 +226,7 @@ def _one_group(parts: tuple[CachePart, ...], block_tokens: int) -> BlockLayout:
         layers=sum(part.layers for part in parts),
         block_tokens=block_tokens,
         bound_tokens=parts[0].bound_tokens,
+        states=parts[0].states,
     )
     block_bytes = sum(part.layers * part.block_bytes(block_tokens) for part in parts)
     return BlockLayout(block_tokens=block_tokens, block_bytes=block_bytes, groups=(group,))

@@ -164,7 +164,7 @@ def _less_unforced(figures: dict[str, Figure]) -> dict[str, Figure]:
     """The cache that is allocated where the number of blocks was set by hand: the rest is never taken."""
     cache, forced, fitting = (figures.get(key) for key in ("kv_cache", "kv_blocks", "kv_blocks_unforced"))
     if cache is None or forced is None or fitting is None or not _value(fitting):
-        return figures  # older versions print the override before they have counted: "num_gpu_blocks=0"
+        return figures
     allocated = Figure(
         name="kv_cache",
         value=round(_value(cache) * _value(forced) / _value(fitting)),
@@ -175,20 +175,41 @@ def _less_unforced(figures: dict[str, Figure]) -> dict[str, Figure]:
     return {**figures, "kv_cache": allocated}
 
 
+_FROM_BLOCKS = "kv_blocks x block_size"
+_FROM_CONCURRENCY = "max_concurrency x context_tokens"
+# The concurrency is printed to two digits: beyond this, and beyond their half, it says more tokens than the log.
+_OF_ONE_GROUP_FRACTION = 0.05
+
+
 def _with_tokens(figures: dict[str, Figure]) -> dict[str, Figure]:
-    """KV tokens where only blocks, or only the concurrency at a context length, were stated."""
+    """KV tokens where only blocks, or only the concurrency at a context length, were stated.
+
+    Until about 0.20 vLLM prints blocks / groups of layers x block size as its tokens. Where layers are of several
+    kinds that is a fraction of what requests find; the concurrency that it prints beside them counts every group.
+    """
     for left, right in (("kv_blocks", "block_size"), ("max_concurrency", "context_tokens")):
         one, other = figures.get(left), figures.get(right)
-        if "kv_tokens" not in figures and one is not None and other is not None:
-            tokens = Figure(
+        if one is None or other is None:
+            continue
+        tokens = round(_value(one) * _value(other))
+        if "kv_tokens" not in figures or (left == "max_concurrency" and _of_one_group(figures, tokens)):
+            stated = (figures["kv_tokens"],) if "kv_tokens" in figures and left == "max_concurrency" else ()
+            figure = Figure(
                 name="kv_tokens",
-                value=round(_value(one) * _value(other)),
+                value=tokens,
                 unit="tokens",
-                formula=f"{left} x {right}",
-                inputs=(one, other),
+                formula=(_FROM_BLOCKS if left == "kv_blocks" else _FROM_CONCURRENCY)
+                + (", not the tokens of one group of layers" if stated else ""),
+                inputs=(one, other, *stated),
             )
-            return {**figures, "kv_tokens": tokens}
+            return {**figures, "kv_tokens": figure}
     return figures
+
+
+def _of_one_group(figures: Mapping[str, Figure], tokens: int) -> bool:
+    """Whether the tokens that a log states are those of one group of layers, and its concurrency says so many more."""
+    stated, context = _value(figures["kv_tokens"]), _value(figures["context_tokens"])
+    return not figures["kv_tokens"].formula and tokens - stated > max(_OF_ONE_GROUP_FRACTION * stated, 0.005 * context)
 
 
 def merge(reports: Sequence[EngineMemory]) -> EngineMemory:
@@ -225,6 +246,8 @@ _OVER_TIME = ("resident_peak", "resident_last", "kv_usage")
 
 def _agreed(key: str, one: Figure, other: Figure) -> Figure:
     left, right = _value(one), _value(other)
+    if key == "kv_tokens" and (fewer := _where_layers_differ(one, other)) is not None:
+        return fewer
     if key in _OVER_TIME:
         return one if left >= right else other
     if key == "device_memory" and abs(left - right) <= _DRIVER_KEEPS_BYTES:
@@ -240,6 +263,15 @@ def _agreed(key: str, one: Figure, other: Figure) -> Figure:
             fix="Give the files of one deployment, or each deployment by itself.",
         )
     return one
+
+
+def _where_layers_differ(one: Figure, other: Figure) -> Figure | None:
+    """The fewer tokens, where the more are blocks x block size, as a metrics page has them, and the fewer are stated.
+
+    Requests take blocks for every kind of layer, which a log counts in and a page of blocks cannot.
+    """
+    fewer, more = sorted((one, other), key=_value)
+    return fewer if more.formula == _FROM_BLOCKS and fewer.formula != _FROM_BLOCKS else None
 
 
 def _one_of(field: str, stated: Sequence[str], reports: Sequence[EngineMemory]) -> str:

@@ -30,6 +30,7 @@ from ullage.memory.blocks import (
     cache_parts,
     is_compressed,
     is_latent,
+    kept_states,
     own_pools_layout,
     shared_pool_layout,
     unbounded,
@@ -116,7 +117,7 @@ class StageEstimate:
     def sequence_state_bytes(self) -> float:
         """What one sequence keeps at most beside what grows with its context: windows, chunks, states."""
         return sum(
-            part.layers * (part.bound_tokens * part.layer_bytes_per_token + part.state_bytes)
+            part.layers * (part.bound_tokens * part.layer_bytes_per_token + part.states * part.state_bytes)
             for part in self.parts
             if part.kept is not Retention.ALL
         )
@@ -259,6 +260,9 @@ def kept_parts(model: Model, runtime: Runtime, stage: int) -> tuple[CachePart, .
     parts = (*parts, *_draft_parts(runtime, stage))
     if runtime.engine not in _SHARED_POOL_ENGINES:
         return parts
+    if (given := runtime.settings.speculation) is not None:
+        # Of the drafted tokens vLLM cannot tell which will be accepted: it keeps the state after each of them.
+        parts = kept_states(parts, given.positions)
     kept_whole = [kept for kept, since in _BOUNDED_SINCE.items() if version_key(runtime.version) < since]
     return unbounded(parts, kept_whole)
 

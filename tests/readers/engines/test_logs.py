@@ -10,6 +10,7 @@ import pytest
 
 from support.engine_logs import OUT_OF_MEMORY, SGLANG, TENSORRT_LLM, VLLM
 from ullage.errors import InputError
+from ullage.evidence import Source
 from ullage.memory.engine_report import EngineMemory, OomKind
 from ullage.readers.engines import read_engine_report, read_engine_reports, sglang, tensorrt_llm, vllm
 from ullage.readers.engines.lines import LogFormat, line_values, rank_of, read_log, recognises
@@ -228,8 +229,35 @@ def test_a_forced_number_of_blocks_leaves_the_rest_of_the_cache_untaken() -> Non
 
 
 def test_an_override_printed_before_anything_was_counted_changes_nothing() -> None:
-    text = VLLM + "INFO [kv_cache_utils.py:1] Overriding num_gpu_blocks=0 with num_gpu_blocks_override=250\n"
-    assert reported(vllm.LOG, text).number("kv_cache") == 29 * GIB
+    # 0.19 and 0.20 set the blocks themselves while they profile CUDA graphs, in a cache of no bytes.
+    profile = "INFO [kv_cache_utils.py:1] Overriding num_gpu_blocks=0 with num_gpu_blocks_override=250\n"
+    for text in (VLLM + profile, profile + VLLM):
+        assert numbers(reported(vllm.LOG, text), "kv_cache", "kv_blocks", "kv_tokens") == [29 * GIB, None, 190_054]
+
+
+def test_tokens_of_one_group_of_layers_are_not_the_tokens_of_the_cache() -> None:
+    # Until about 0.20: 900 blocks of 1,000 tokens for 3 groups of layers. A request of 40,000 takes 40 blocks of the
+    # one group with a cache that grows and one of each of the others: 900 / 42 = 21.43 requests, not 300,000 / 40,000.
+    text = (
+        "INFO [core.py:107] Initializing a V1 LLM engine (v0.19.1) with config: x\n"
+        "INFO [gpu_worker.py:440] Available KV cache memory: 20.00 GiB\n"
+        "INFO [kv_cache_utils.py:1337] GPU KV cache size: 300,000 tokens\n"
+        "INFO [kv_cache_utils.py:1342] Maximum concurrency for 40,000 tokens per request: 21.43x\n"
+    )
+    tokens = reported(vllm.LOG, text).figures["kv_tokens"]
+    assert tokens.value == round(21.43 * 40_000)
+    assert "not the tokens of one group of layers" in tokens.formula
+    assert [each.value for each in tokens.inputs if not isinstance(each, Source)] == [21.43, 40_000, 300_000]
+
+
+def test_a_log_of_a_start_that_failed_says_where_it_failed() -> None:
+    text = "".join(VLLM.splitlines(keepends=True)[:3]) + (
+        "(EngineCore pid=9) ERROR [core.py:1330] Traceback (most recent call last):\n"
+        "(EngineCore pid=9) ERROR [core.py:1330] RuntimeError: no kernel for this device\n"
+        "(APIServer pid=1) RuntimeError: Engine core initialization failed.\n"
+    )
+    with pytest.raises(InputError, match=r"failed at line 5: RuntimeError: no kernel for this device.* that succeeded"):
+        reported(vllm.LOG, text)
 
 
 # ---- restarts and memory that ran out -----------------------------------------------------------------
@@ -277,7 +305,7 @@ def test_talk_of_memory_is_no_event(line: str) -> None:
 
 
 def test_a_restarted_engine_speaks_with_its_last_start() -> None:
-    second = VLLM.replace("190,054", "150,000").replace("41.00 GiB", "42.00 GiB")
+    second = VLLM.replace("190,054", "150,000").replace("23.20x", "18.31x").replace("41.00 GiB", "42.00 GiB")
     memory = reported(vllm.LOG, VLLM + OUT_OF_MEMORY + "\n" + second)
     assert numbers(memory, "kv_tokens", "weights") == [150_000, 42 * GIB]
     assert [source.where for source in memory.restarts] == [f"engine.log:{len(VLLM.splitlines()) + 2}"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.engine_logs import DCGM, METRICS, NVIDIA_SMI
+from support.engine_logs import DCGM, METRICS, NVIDIA_SMI, NVIDIA_SMI_TABLE, VLLM
 from ullage.errors import InputError
 from ullage.readers.engines import device_monitor, metrics, read_engine_report
 
@@ -85,6 +85,22 @@ def test_nvidia_smi_peak_is_of_the_fullest_device_over_time() -> None:
 def test_nvidia_smi_of_one_device_without_clock() -> None:
     memory = device_monitor.read_nvidia_smi("memory.used [MiB]\n10 MiB\n30 MiB\n20 MiB\n", file="smi.csv", date=DATE)
     assert memory.number("resident_peak") == 30 * MIB
+
+
+def test_the_table_of_nvidia_smi_is_read_device_by_device_and_print_by_print() -> None:
+    later = NVIDIA_SMI_TABLE.replace("130000MiB", "131000MiB").replace("128500MiB", "  1200MiB")
+    memory = device_monitor.read_nvidia_smi_table(NVIDIA_SMI_TABLE + later, file="smi.txt", date=DATE)
+    assert memory.number("resident_peak") == memory.number("resident_last") == 131_000 * MIB
+    assert memory.number("device_memory") == 143_771 * MIB
+    shared = NVIDIA_SMI_TABLE.replace("130000MiB / 143771MiB", "Not Supported        ")
+    with pytest.raises(InputError, match=r"smi\.txt:10 = 'Not Supported': .*Give the engine's log"):
+        device_monitor.read_nvidia_smi_table(shared, file="smi.txt", date=DATE)
+
+
+def test_a_log_that_begins_with_the_table_of_nvidia_smi_is_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "boot.log"
+    path.write_text(NVIDIA_SMI_TABLE + VLLM)
+    assert read_engine_report(path, date=DATE).engine == "vllm"
 
 
 def test_dcgm_monitor_and_csv_say_the_same() -> None:

@@ -111,3 +111,9 @@ def test_one_value_of_a_detailed_run_replaced(choice: st.DataObject) -> None:
 def test_files_made_to_break_a_parser(data: bytes) -> None:
     with pytest.raises(InputError):
         read_bytes(data, file="hostile")
+
+
+def test_a_yaml_whose_keys_are_no_texts_is_refused_like_any_other_foreign_file() -> None:
+    # YAML takes a bare `on:` for true and `8:` for a number; a workflow of CI lies in many folders of results.
+    with pytest.raises(InputError, match="is of no load-test format"):
+        read_bytes(b"name: nightly\non:\n  push: {8: eight, null: none}\n", file="nightly.yml")

@@ -17,6 +17,7 @@ from support.loadtest_samples import (
     SAMPLES,
     TPOT_S,
     TTFT_S,
+    aiperf_csv,
     aiperf_export,
     aiperf_record,
     aiperf_server,
@@ -294,6 +295,14 @@ def test_a_histogram_says_what_it_cannot_resolve() -> None:
     assert found is not None
     assert found.floor_s == 0.01
     assert found.mean_s == pytest.approx(0.006), "sum over count is exact whatever the buckets"
+
+
+@pytest.mark.parametrize("watched", ["", "http://h:9400/metrics,0,NVIDIA H200,GPU-1,Power (W),410.0,400.0\n"])
+def test_what_aiperf_saw_of_the_devices_is_no_metric_of_the_test(watched: str) -> None:
+    alone = aiperf_csv()
+    head = "\n\nEndpoint,GPU_Index,GPU_Name,GPU_UUID,Metric,avg,min,max\n"
+    both = alone + (head + watched).encode()
+    assert read_bytes(both, file="a.csv").points == read_bytes(alone, file="a.csv").points
 
 
 def test_what_aiperf_cancelled_itself_did_not_fail() -> None:

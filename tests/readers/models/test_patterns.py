@@ -378,3 +378,13 @@ def test_a_prediction_layer_is_like_the_last_that_attends() -> None:
     assert mixed.mtp is not None
     (group,) = mixed.mtp.groups
     assert group.layer.mixers == next(iter(mixed.each_layer())).mixers
+
+
+def test_modules_trained_and_modules_loaded_are_two_numbers_of_one_config() -> None:
+    both = read(dense(num_mtp_modules=7, num_nextn_predict_layers=1))
+    one, seven = (read(dense(num_mtp_modules=count)) for count in (1, 7))
+    assert both.mtp == one.mtp != seven.mtp
+
+
+def test_a_mark_of_the_quantiser_is_no_compression_of_the_cache() -> None:
+    assert cache_cost(read(dense(for_llm_compressor=True))) == cache_cost(read(dense()))

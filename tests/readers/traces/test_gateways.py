@@ -63,6 +63,53 @@ def test_nginx_times_a_request_where_its_layout_does(tail: str, tmp_path: Path) 
     assert trace.start_epoch_s == 1793527200
 
 
+def test_a_clients_span_and_the_engines_below_it_are_one_request(tmp_path: Path) -> None:
+    def span(own: str, parent: str | None, at: int, **attributes: object) -> str:
+        named = {f"gen_ai.{key.replace('__', '.')}": value for key, value in attributes.items()}
+        times = {"start_time": f"2026-11-01T10:00:0{at}Z", "end_time": f"2026-11-01T10:00:0{at + 1}Z"}
+        return json.dumps({"span_id": own, "parent_span_id": parent, **times, "attributes": named}) + "\n"
+
+    client = {"operation__name": "chat", "request__model": "m", "conversation__id": "s1"}
+    engine = {"latency__time_to_first_token": 0.25, "usage__prompt_tokens": 30, "usage__completion_tokens": 4}
+    text = span("a", None, 0, **client) + span("b", "a", 0, **engine)
+    # A call that the engine below does not tell of, and one of the engine's whose client does not.
+    text += span("c", "", 2, **client, usage__input_tokens=50) + span("d", "gone", 4, **engine)
+    trace = opened(written(tmp_path, text, "spans.jsonl"))
+    assert rows(trace, "arrival_s, prompt_tokens, ttft_s, model, session") == [
+        (0.0, 30, 0.25, "m", "s1"),
+        (2.0, 50, None, "m", "s1"),
+        (4.0, 30, 0.25, None, None),
+    ]
+    assert [each.rows for each in trace.rows.dropped] == [1]
+
+
+def test_traefik_numbers_its_requests_and_counts_none(tmp_path: Path) -> None:
+    def line(at: int, status: int, **other: object) -> str:
+        record = {"StartUTC": f"2026-11-01T10:00:0{at}.5Z", "DownstreamStatus": status, "Duration": 2_500_000_000}
+        record |= {"RequestCount": 70 + at, "RequestMethod": "POST", "RequestPath": "/v1/chat/completions?x=1"}
+        return json.dumps({**record, **other}) + "\n"
+
+    text = line(0, 200, ServiceName="chat@docker") + line(1, 499) + line(2, 0) + line(3, 502)
+    text += line(4, 200, RequestPath="/health") + line(5, 200, RequestMethod="OPTIONS")
+    trace = opened(written(tmp_path, text))
+    assert trace.format == "traefik"
+    assert rows(trace, "arrival_s, duration_s, status, path, product") == [
+        (float(at), 2.5, status, "/v1/chat/completions", product)
+        for at, status, product in (
+            (0, "ok", "chat@docker"),
+            (1, "cancelled", None),
+            (2, "cancelled", None),
+            (3, "failed", None),
+        )
+    ]
+
+
+def test_a_line_that_begins_with_a_time_in_brackets_is_no_json(tmp_path: Path) -> None:
+    text = "[Mon Nov 02 10:00:00 2026] [error] no such model\n[Mon Nov 02 10:00:01 2026] [error] no such model\n"
+    with pytest.raises(InputError, match="is csv of no known format"):
+        opened(written(tmp_path, text))
+
+
 def test_probes_and_scrapes_are_no_requests(tmp_path: Path) -> None:
     lines = [f'1.1.1.1 - - [01/Nov/2026:11:00:0{at} +0100] "GET {path} HTTP/1.1" 200 5\n'
              for at, path in enumerate(("/health", "/metrics", "/v1/models", "/v1/completions"))]  # fmt: skip

@@ -10,13 +10,15 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.trace_samples import REQUESTS, SAMPLES
 from ullage.errors import InputError
 from ullage.readers.engines import read_engine_report
 from ullage.readers.loadtests import read_loadtest
 from ullage.readers.traces import azure, table
-from ullage.readers.traces.files import _decoded
+from ullage.readers.traces.files import _decoded, _inside_each
 from ullage.readers.traces.open import open_trace
 from ullage.workload.profile.profile import profile
 from ullage.workload.trace import Clock, Trace
@@ -279,3 +281,11 @@ def test_repairs_are_counted(tmp_path: Path) -> None:
 
 def test_a_head_that_ends_inside_a_character_is_read_up_to_it() -> None:
     assert _decoded("log.csv", "naïve é".encode()[:-1]) == "naïve "
+
+
+@given(st.lists(st.text(".[]ab", max_size=8), max_size=12))
+def test_what_stands_inside_a_key_is_what_begins_with_its_path(fields: list[str]) -> None:
+    inside = _inside_each(fields)
+    for place in {*fields, *(f"{field}[]" for field in fields)}:
+        expected = [each.removeprefix(f"{place}.") for each in fields if each.startswith(f"{place}.")]
+        assert inside.get(place, []) == expected

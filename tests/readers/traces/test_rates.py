@@ -166,3 +166,21 @@ def test_one_point_or_no_number_is_an_error(text: str, tmp_path: Path) -> None:
 )
 def test_published_shapes_are_read(name: str, requests: int, shared_data: Path) -> None:
     assert profiled(shared_data / "found" / name).whole.requests == requests
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"status": "error", "errorType": "bad_data", "error": "parse error"}, "is an error that Prometheus answered"),
+        (
+            {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "5"]}]}},
+            "is Prometheus' answer for one moment.*query_range",
+        ),
+        ({"status": "success", "data": {"resultType": "matrix", "result": []}}, "without a series"),
+    ],
+)
+def test_an_answer_of_prometheus_without_points_is_named(answer: dict[str, object], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(answer))
+    with pytest.raises(InputError, match=said):
+        opened(path)

@@ -50,6 +50,12 @@ ENGINE_READERS: dict[str, EngineReader] = {
     "vllm": _log(vllm.LOG),
     "sglang": _log(sglang.LOG),
     "tensorrt-llm": _log(tensorrt_llm.LOG),
+    # The last: a log may begin with this table.
+    "nvidia-smi table": EngineReader(
+        engine="",
+        recognises=device_monitor.recognises_nvidia_smi_table,
+        read=device_monitor.read_nvidia_smi_table,
+    ),
 }
 
 

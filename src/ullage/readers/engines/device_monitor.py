@@ -1,6 +1,7 @@
 """Bytes in use on a device over time: `nvidia-smi --format=csv`, `dcgmi dmon`, a DCGM exporter's page or CSV.
 
     nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1
+    nvidia-smi                           (the table it prints, once or again and again)
     dcgmi dmon -e 250,252 -d 1000        (FB total, FB used, in MiB)
     curl dcgm-exporter:9400/metrics      (one scrape or several, one after the other)
 
@@ -28,6 +29,9 @@ _USED = ("memory.used [mib]", "memory.used", "mem_used_mib", "memory_used_mib", 
 _TOTAL = ("memory.total [mib]", "memory.total", "mem_total_mib", "memory_total_mib", "fb_total_mib")
 _DEVICE = ("index", "gpu_index", "gpu", "uuid", "gpu_uuid", "pci.bus_id", "name", "gpu_name")
 _SMI_HEAD = re.compile(rf"(?im)^[^\n#{{]*(?:{'|'.join(re.escape(each) for each in _USED)})(?:\s*,|\s*$)")
+_SMI_TABLE = re.compile(r"NVIDIA-SMI \d[\d.]*[^\n]*Driver Version")
+_SMI_DEVICE = re.compile(r"\|\s+(\d+)\s+[^|]+\|\s*[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:")
+_SMI_USE = re.compile(r"\|\s*(?:(\d+)MiB\s*/\s*(\d+)MiB|(Not Supported))\s*\|")
 _DCGM_PAGE = re.compile(r"(?m)^DCGM_FI_DEV_FB_USED\{")
 _DCGM_HEAD = re.compile(
     r"(?m)^#?\s*Entity\b.*\bFBUSD\b|^[^\n]*\bDCGM_FI_DEV_FB_USED\b[^\n]*,|^[^\n]*,[^\n]*\bDCGM_FI_DEV_FB_USED\b"
@@ -36,6 +40,10 @@ _DCGM_HEAD = re.compile(
 
 def recognises_nvidia_smi(text: str) -> bool:
     return _SMI_HEAD.search(text[:65536]) is not None
+
+
+def recognises_nvidia_smi_table(text: str) -> bool:
+    return _SMI_TABLE.search(text[:65536]) is not None
 
 
 def recognises_dcgm(text: str) -> bool:
@@ -60,6 +68,28 @@ def read_nvidia_smi(text: str, *, file: str, date: datetime.date) -> EngineMemor
             head = named
         elif head is not None:
             samples.append(_smi_sample(head, row, where))
+    return _reported(samples, what="nvidia-smi", file=file, date=date)
+
+
+def read_nvidia_smi_table(text: str, *, file: str, date: datetime.date) -> EngineMemory:
+    """Read what nvidia-smi prints without options; the use of a device stands in the row below its name."""
+    samples: list[_MonitorSample] = []
+    device = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if (named := _SMI_DEVICE.search(line)) is not None:
+            device = named[1]
+        elif device and (use := _SMI_USE.search(line)) is not None:
+            where = f"{file}:{number}"
+            if use[3]:
+                raise InputError(
+                    field=where,
+                    value=use[3],
+                    problem=f"is all that nvidia-smi says of the memory of device {device}",
+                    fix="Give the engine's log: memory that is shared with the host is not counted here.",
+                )
+            used, total = (int(each) * _MIB for each in use.groups()[:2])
+            samples.append(_MonitorSample(where=where, device=device, used_bytes=used, total_bytes=total))
+            device = ""
     return _reported(samples, what="nvidia-smi", file=file, date=date)
 
 

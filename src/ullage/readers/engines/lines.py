@@ -85,7 +85,7 @@ def line_values(log: LogFormat, line: str) -> tuple[dict[str, float], bool]:
 def read_log(log: LogFormat, text: str, *, file: str, date: datetime.date) -> EngineMemory:
     """Read a whole log; an engine that was restarted speaks with its last start that says anything."""
     starts = _Starts(log=log, file=file, date=date)
-    hints = (*(each.hint for each in log.rules), *log.marks, *_OOM_HINTS)
+    hints = (*(each.hint for each in log.rules), *log.marks, *_OOM_HINTS, *_FAILED_HINTS)
     for number, line in enumerate(text.splitlines(), 1):
         # Most of a log is requests; a substring search passes over them many times faster than the patterns.
         if any(hint in line for hint in hints):
@@ -99,6 +99,7 @@ class _LogStart:
     def __init__(self) -> None:
         self.readings: dict[tuple[str, Rank], Reading] = {}
         self.is_ready = False
+        self.failed = ""
 
 
 class _Starts:
@@ -117,6 +118,8 @@ class _Starts:
     def take(self, number: int, line: str) -> None:
         self._mark_start(number, line)
         current = self.starts[-1]
+        if not current.failed and (failed := _FAILED.search(line)):
+            current.failed = f"line {number}: {failed[1][:_SHOWN_OF_A_FAILURE]}"
         current.is_ready = current.is_ready or self.log.ready.search(line) is not None
         if not self.version and (found := self.log.version.search(line)):
             self.version = found[1]
@@ -159,12 +162,11 @@ class _Starts:
         last = next((start for start in reversed(self.starts) if start.readings), self.starts[-1])
         stated = {quantity for quantity, _ in last.readings}
         if not stated.intersection(CAPACITY) and not self.ooms:
-            raise InputError(
-                field=self.file,
-                value=f"{len(stated)} memory figures",
-                problem=f"this {self.log.title} log ends before the engine states its KV cache",
-                fix=self.log.fix,
-            )
+            problem = f"this {self.log.title} log ends before the engine states its KV cache"
+            if last.failed:
+                problem += f"; the engine failed at {last.failed}"
+            fix = "Give the log of a start that succeeded." if last.failed else self.log.fix
+            raise InputError(field=self.file, value=f"{len(stated)} memory figures", problem=problem, fix=fix)
         return engine_memory(
             engine=self.log.engine,
             version=self.version,
@@ -227,6 +229,10 @@ _OOMS: Sequence[tuple[OomKind, re.Pattern[str]]] = (
     (OomKind.HOST, re.compile(r"OOMKilled|oom-kill|Out of memory: Killed process|exit(?:ed)? (?:with )?code:? 137\b")),
 )
 _OOM_HINTS = ("emory", "OOMKilled", "oom-kill", "137", "larger than the")
+# The last line of a traceback: the exception by its name, and what it says.
+_FAILED = re.compile(r"((?:\w+\.)*\w*(?:Error|Exception): .+)")
+_FAILED_HINTS = ("Error: ", "Exception: ")
+_SHOWN_OF_A_FAILURE = 120
 _TRIED = re.compile(r"Tried to allocate ([\d.]+) (GiB|MiB)")
 _FREE = re.compile(r"([\d.]+) (GiB|MiB) (?:is )?free")
 

@@ -49,9 +49,10 @@ LOG = LogFormat(
         ),
         # capacity: V0 blocks; V1 tokens, on one line with the concurrency by 0.32, on two before
         rule(" blocks:", r"# (?:GPU|CUDA|cuda|CPU|cpu) blocks: (?P<kv_blocks__n>NUM)"),
+        # before the cache is sized, 0.19 to 0.20 print it of a cache of no bytes, for the profile of CUDA graphs alone
         rule(
             "num_gpu_blocks_override",
-            r"Overriding num_gpu_blocks=(?P<kv_blocks_unforced__n>NUM) with "
+            r"Overriding num_gpu_blocks=(?!0 )(?P<kv_blocks_unforced__n>NUM) with "
             r"num_gpu_blocks_override=(?P<kv_blocks__n>NUM)",
         ),
         rule(

@@ -1,7 +1,8 @@
 """AIPerf's aggregate as CSV or as it is printed: the JSON's numbers, rounded to two decimals, without configuration.
 
 Two tables follow each other: metrics with their statistics, then single values. Both are laid out as the JSON has them
-and read by its reader. The load is not in the file: clients are as many as were under way.
+and read by its reader. What AIPerf saw of the devices comes last and is not read. The load is not in the file: clients
+are as many as were under way.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ _KEYS = {
     "total_output_sequence_length": "total_osl",
     "completed_requests": "completed_request_count",
 }
+
+
+# A third table follows where AIPerf watched the devices, and its header where there was nothing to see.
+_TELEMETRY = ("Endpoint", "GPU_Index")
 
 
 def recognise(content: Content) -> bool:
@@ -73,6 +78,8 @@ def _metrics(content: Content) -> dict[str, Any]:
     found: dict[str, Any] = {}
     names: tuple[str, ...] = ()
     for index, row in enumerate(content.rows):
+        if row[:2] == _TELEMETRY:
+            break
         if row[0] == "Metric":
             names = ("avg",) if row[1:] == ("Value",) else row[1:]
             continue

@@ -178,7 +178,14 @@ def _looks_like_yaml(text: str) -> bool:
 
 def _yaml(text: str, file: str) -> Any:
     found = yaml_values(text, file=file, fix="Copy it again, or let the tool finish.")
-    return found[0] if found else None
+    return _with_text_keys(found[0]) if found else None
+
+
+def _with_text_keys(value: Any) -> Any:
+    """The value with every key as text, as readers ask for keys: YAML takes a bare `on:` or `8:` for another kind."""
+    if isinstance(value, dict):
+        return {str(key): _with_text_keys(each) for key, each in value.items()}
+    return [_with_text_keys(each) for each in value] if isinstance(value, list) else value
 
 
 def _wrong(file: str, value: object, problem: str, fix: str) -> InputError:

@@ -70,9 +70,12 @@ def mtp_layer_count(text: TextConfig) -> int:
     """How many multi-token prediction layers the checkpoint carries."""
     keys = text.keys
     if keys.has("num_mtp_modules"):
+        modules = keys.count("num_mtp_modules", least=0)
+        # MiniMax-M3 states both: the modules it was trained with, and how many of them engines load.
+        loaded = keys.count_or("num_nextn_predict_layers", least=0)
         if keys.table.get("use_mtp") is False:
             return 0
-        return keys.count("num_mtp_modules", least=0) * (keys.count_or("mtp_transformer_layers") or 1)
+        return min(modules, modules if loaded is None else loaded) * (keys.count_or("mtp_transformer_layers") or 1)
     names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers", "mtp_num_layers")
     return keys.count_or(*names, least=0) or 0
 

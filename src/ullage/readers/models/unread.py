@@ -54,7 +54,7 @@ _HARMLESS = frozenset(
     attention_bias apply_residual_connection_post_layernorm use_parallel_residual sliding_window_size
     max_cache_length use_flash_attn use_flash_attention use_dynamic_ntk use_logn_attn attn_bias_enabled
     attention_chunk_size intermediate_size_mlp dense_intermediate_size hybrid_block_size use_moe
-    block_size expert_dtype output_router_logits ep_size index_local_blocks nextn_predict_layers_loss
+    block_size expert_dtype for_llm_compressor output_router_logits ep_size index_local_blocks nextn_predict_layers_loss
     """.split()
 )
 

@@ -77,7 +77,7 @@ def recognised(content: PriceFile) -> str:
             problem=f"looks like more than one format: {', '.join(names)}",
             fix="Give the file as one program wrote it.",
         )
-    export = export_named(content.header or content.document or ())
+    export = export_named(content.header or (content.document if isinstance(content.document, dict) else ()))
     if export is not None:
         raise InputError(
             field=content.file, value=shown, problem=f"is {export.what}, which is not read for prices", fix=export.fix

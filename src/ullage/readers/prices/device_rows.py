@@ -34,11 +34,20 @@ _SAME = 0.001
 # What catalogues call a device where our names and aliases do not settle it.
 _CALLED = {
     "A100": "a100-40gb-sxm",
+    "A100-80G-PCIe": "a100-80gb-pcie",
+    "A100-80G-PCIe-NVLink": "a100-80gb-pcie",
+    "H100-80G-PCIe": "h100-pcie",
+    "H100-80G-PCIe-NVLink": "h100-pcie",
+    "H100-80G-SXM5": "h100-sxm",
     "H100-MEGA": "h100-sxm",
+    "RTX PRO 6000 96GB": "rtx-pro-6000",
+    "RTX-PRO-6000-CC": "rtx-pro-6000",
     "RTX3090": "rtx-3090",
     "RTX4090": "rtx-4090",
     "RTX5090": "rtx-5090",
     "RTXPRO6000": "rtx-pro-6000",
+    "RTXPRO6000-WK": "rtx-pro-6000",
+    "RTXPRO6000WS": "rtx-pro-6000",
 }
 _CALLED_BY = {
     ("runpod", "H100"): "h100-pcie",

@@ -66,7 +66,7 @@ def parse(data: bytes, *, file: str, provenance: PriceProvenance) -> PriceFile:
     """Find out what these bytes hold; gzip is opened."""
     sha256 = hashlib.sha256(data).hexdigest()
     text = _text(data, file)
-    if text.lstrip().startswith("{"):
+    if text.lstrip().startswith(("{", "[")):
         document = json_value(text, file=file, fix="Give the file whole, as it was written.")
         return PriceFile(file=file, sha256=sha256, provenance=provenance, document=document)
     reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)

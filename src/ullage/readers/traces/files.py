@@ -109,13 +109,25 @@ def wrapped(file: Glimpse) -> Iterator[Glimpse]:
     record stands in (`_source`, `jsonPayload`)."""
     if not file.is_nested:
         return
+    inside = _inside_each(file.fields)
     for field in file.fields:
-        inner = [each.removeprefix(f"{field}.") for each in file.fields if each.startswith(f"{field}.")]
+        inner = inside.get(field, ())
         if inner and field.count("[]") <= 1 and (file.is_list or file.layout is Layout.JSON_LINES or "[]" in field):
             yield _inside(file, field, inner)
-        listed = [each.removeprefix(f"{field}[].") for each in file.fields if each.startswith(f"{field}[].")]
+        listed = inside.get(f"{field}[]", ())
         if listed and "[]" not in field:
             yield _inside(file, f"{field}[]", listed)
+
+
+def _inside_each(fields: Sequence[str]) -> dict[str, list[str]]:
+    """The key paths below each path, in one pass: a document of settings or of prices has tens of thousands of them."""
+    inside: dict[str, list[str]] = {}
+    for field in fields:
+        cut = field.find(".")
+        while cut >= 0:
+            inside.setdefault(field[:cut], []).append(field[cut + 1 :])
+            cut = field.find(".", cut + 1)
+    return inside
 
 
 def _inside(file: Glimpse, place: str, fields: Sequence[str]) -> Glimpse:
@@ -222,7 +234,7 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         # A log says a time in each line or in none; the field stands for whether there is one.
         named = ("line", "time") if _TIME_OF_DAY.search(first) else ("line",)
         return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
-    if first[:1] not in ("{", "["):
+    if not _begins_json(head.lstrip()):
         delimiter = max(",;\t|", key=first.count)
         names = _distinct(next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter), []))
         if not 0 < len(names) <= _MOST_COLUMNS:
@@ -279,6 +291,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
         found.append(name if is_new else f"{name} (column {place})" if name else f"column {place}")
         known.add(found[-1].lower())
     return found
+
+
+def _begins_json(head: str) -> bool:
+    """Whether a text is a JSON object or a list of objects; a line of a log may begin with a time in brackets."""
+    return head.startswith("{") or (head.startswith("[") and head[1:].lstrip()[:1] in ("{", "[", "]", '"', ""))
 
 
 def _is_log_line(line: str) -> bool:

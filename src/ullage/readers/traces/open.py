@@ -17,7 +17,7 @@ from ullage.readers.traces.clean import clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse, wrapped
-from ullage.readers.traces.rates import servegen, tables
+from ullage.readers.traces.rates import monitors, servegen, tables
 from ullage.readers.traces.rates.points import RateReader, open_points
 from ullage.readers.traces.sql import text
 from ullage.readers.traces.table import FALLBACKS, TRACE_READERS
@@ -157,6 +157,8 @@ def _not_recognised(file: Glimpse) -> InputError:
     other = misplaced(Path(file.path), asked="trace")
     if other is not None:
         return other
+    if (said := monitors.without_points(file)) is not None:
+        return InputError(field="trace", value=file.name, problem=said[0], fix=said[1])
     if file.layout is Layout.CSV and any(_NUMBER.fullmatch(each.strip()) for each in file.header):
         return InputError(
             field="trace",

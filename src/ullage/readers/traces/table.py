@@ -14,6 +14,7 @@ from ullage.readers.traces.gateways import (
     litellm,
     openinference,
     otel,
+    traefik,
     vertex,
 )
 from ullage.readers.traces.rates import monitors, servegen, tables
@@ -39,6 +40,7 @@ TRACE_READERS: dict[str, TraceReader | RateReader] = {
         openinference.READER,
         langfuse.READER,
         envoy.READER,
+        traefik.READER,
         access_lines.READER,
         bedrock.READER,
         azure_openai.READER,

@@ -39,6 +39,14 @@ _NO_CALL = (
 )
 
 
+def is_a_call(method: str, path: str) -> str:
+    """SQL: whether a request by this method of this path may be a call of a model."""
+    return (
+        f"(COALESCE({method}, '') NOT IN ('OPTIONS', 'HEAD') "
+        f"AND NOT regexp_matches(COALESCE({path}, ''), {text(_NO_CALL)}))"
+    )
+
+
 def _recognises(file: Glimpse) -> bool:
     return file.layout is Layout.LINES
 
@@ -72,8 +80,7 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
             "request": words("id"),
         },
         clock=Clock.UTC,
-        is_request=f"code IS NOT NULL AND COALESCE(method, '') NOT IN ('OPTIONS', 'HEAD') "
-        f"AND NOT regexp_matches(COALESCE(called, ''), {text(_NO_CALL)})",
+        is_request=f"code IS NOT NULL AND {is_a_call('method', 'called')}",
         otherwise="a probe, a scrape or no call at all",
         time=first_of("common", "iso"),
     )

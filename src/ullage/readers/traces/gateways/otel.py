@@ -16,6 +16,7 @@ from ullage.readers.traces.gateways.spans import (
     attribute,
     duration_s,
     has_attributes,
+    innermost,
     spans_of,
     start_s,
 )
@@ -58,8 +59,13 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
     operation = attribute("gen_ai.operation.name")
     cancelled = f"{attribute('gen_ai.response.finish_reasons')} LIKE '%abort%'"
     calls = ", ".join(f"'{call}'" for call in MODEL_CALLS)
+    is_call = f"({operation} IN ({calls}) OR ({operation} IS NULL AND {prompt} IS NOT NULL))"
+    tenant = words(first_of(attribute("enduser.id"), attribute("user.id")))
+    model = words(first_of(attribute("gen_ai.request.model"), attribute("gen_ai.response.model")))
+    session = words(first_of(attribute("gen_ai.conversation.id"), attribute("session.id")))
+    outer = {"tenant": tenant, "model": model, "session": session}
     return Draft(
-        rows=spans_of(files, ATTRIBUTES),
+        rows=innermost(spans_of(files, ATTRIBUTES), is_call, outer),
         columns={
             "arrival_s": start_s(),
             "prompt_tokens": whole(prompt),
@@ -75,15 +81,15 @@ def _draft(files: Sequence[Glimpse]) -> Draft:
             ),
             "status": f"CASE WHEN {cancelled} THEN 'cancelled' "
             f"WHEN {IS_ERROR} OR {attribute('error.type')} IS NOT NULL THEN 'failed' ELSE 'ok' END",
-            "tenant": words(first_of(attribute("enduser.id"), attribute("user.id"))),
-            "model": words(first_of(attribute("gen_ai.request.model"), attribute("gen_ai.response.model"))),
+            "tenant": first_of(tenant, "outer_tenant"),
+            "model": first_of(model, "outer_model"),
             "path": words(operation),
-            "session": words(first_of(attribute("gen_ai.conversation.id"), attribute("session.id"))),
+            "session": first_of(session, "outer_session"),
             "request": words(first_of(attribute("gen_ai.request.id"), REQUEST)),
         },
         clock=Clock.UTC,
-        is_request=f"({operation} IN ({calls}) OR ({operation} IS NULL AND {prompt} IS NOT NULL))",
-        otherwise="a span that is not a model call",
+        is_request=f"{is_call} AND NOT around_",
+        otherwise="a span that is not a model call, or lies around one",
         time="start_time",
     )
 

@@ -31,6 +31,9 @@ FIELDS = {
     "span_id": json_path("span_id"),
     "spanId": json_path("spanId"),
     "trace_id": json_path("trace_id"),
+    "parent_span_id": json_path("parent_span_id"),
+    "parentSpanId": json_path("parentSpanId"),
+    "parent_id": json_path("parent_id"),
     "code": json_path("status", "code"),
     "status_code": json_path("status_code"),
 }
@@ -38,6 +41,7 @@ FIELDS = {
 # In OTLP JSON and in vendors' exports alike: 2 is the enum's number for an error.
 IS_ERROR = "upper(COALESCE(code, status_code, '')) IN ('2', 'ERROR', 'STATUS_CODE_ERROR')"
 REQUEST = first_of("span_id", "spanId")
+PARENT = "NULLIF(COALESCE(parent_span_id, parentSpanId, parent_id), '')"
 
 
 def has_attributes(file: Glimpse, starts: tuple[str, ...]) -> bool:
@@ -80,6 +84,23 @@ def spans_of(files: Sequence[Glimpse], keys: Sequence[str]) -> str:
     )
     paths = FIELDS | {_ATTRIBUTE + key: json_path("attributes", key) for key in keys}
     return extracted(f"(SELECT span, {listed} AS otlp_ FROM {spans})", "span", paths, beside=("otlp_",))
+
+
+def innermost(spans: str, is_call: str, inherited: dict[str, str]) -> str:
+    """SQL for these spans with `around_`: whether a call of a model lies inside this one, which it then is.
+
+    A client's span and the engine's below it are one request, where traces are propagated. The inner one is what the
+    engine did; `inherited` are columns that the outer one may know alone, which come as `outer_` and their name.
+    """
+    told = ", ".join(f"{expression} AS outer_{each}" for each, expression in inherited.items())
+    first = ", ".join(f"any_value(outer_{each}) AS outer_{each}" for each in inherited)
+    names = ", ".join(f"outer_{each}" for each in inherited)
+    calls = f"SELECT {REQUEST} AS id_, {PARENT} AS parent_, {told} FROM ({spans}) WHERE {is_call}"
+    return (
+        f"WITH calls_ AS MATERIALIZED ({calls}) SELECT each_.*, {names}, {REQUEST} IS NOT NULL "
+        f"AND {REQUEST} IN (SELECT parent_ FROM calls_ WHERE parent_ IS NOT NULL) AS around_ FROM ({spans}) AS each_ "
+        f"LEFT JOIN (SELECT id_, {first} FROM calls_ WHERE id_ IS NOT NULL GROUP BY id_) ON id_ = {PARENT}"
+    )
 
 
 def start_s() -> str:

@@ -193,3 +193,17 @@ AZURE_MONITOR = RateReader(
     recognises=_has("value[].timeseries[].data"),
     points=_of_azure_monitor,
 )
+
+
+def without_points(file: Glimpse) -> tuple[str, str] | None:
+    """The problem and the fix for an answer of Prometheus that holds no series over time; None for other files."""
+    if file.has("status", "errorType", "error"):
+        return "is an error that Prometheus answered", "Read its `error`, mend the query and save the answer again."
+    if not file.has("data.resultType"):
+        return None
+    if file.has_any("data.result[].value"):
+        return "is Prometheus' answer for one moment", "Ask query_range in place of query, with start, end and step."
+    return (
+        "is an answer of Prometheus without a series",
+        "Check the name of the metric, its labels and the times: the query matched nothing.",
+    )
