@@ -35,7 +35,7 @@ def test_before_any_week_most_services_grow_little_and_some_by_percents() -> Non
     assert abs(unknown.weekly_fraction) < 0.005
     drawn = unknown.weekly_fraction + unknown.drawn(4000, np.random.default_rng(0))
     assert np.mean(drawn > 0.03) == pytest.approx(_SOME_GROW[0], abs=0.03)
-    assert np.mean(np.abs(drawn) < 0.015) == pytest.approx(_MOSTLY_LITTLE[0], abs=0.03)
+    assert np.mean(np.abs(drawn) < 0.025) == pytest.approx(_MOSTLY_LITTLE[0], abs=0.03)
 
 
 @pytest.mark.parametrize("slope", [-0.06, 0.0, 0.02, 0.05, 0.12])
@@ -61,7 +61,7 @@ def test_more_weeks_of_growth_leave_less_doubt_that_there_is_growth() -> None:
     few, more, many = (seen(np.exp(0.05 * np.arange(weeks))) for weeks in (2, 4, 8))
     assert few.weekly_fraction < 0.03 < more.weekly_fraction
     assert many.weekly_fraction == pytest.approx(0.05, abs=0.002)
-    assert few.parts[0].share_fraction > 0.5 > 0.02 > more.parts[0].share_fraction > many.parts[0].share_fraction
+    assert few.parts[0].share_fraction > 0.5 > 0.1 > more.parts[0].share_fraction > many.parts[0].share_fraction
     assert few.deviation_fraction > more.deviation_fraction > many.deviation_fraction
 
 

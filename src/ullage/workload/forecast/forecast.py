@@ -31,7 +31,7 @@ from ullage.workload.forecast.demand_series import (
 )
 from ullage.workload.forecast.error_model import FRACTIONS, ErrorModel
 from ullage.workload.forecast.futures import busiest_blocks
-from ullage.workload.forecast.growth import damped_weeks
+from ullage.workload.forecast.growth import damped_weeks, most_doubt
 from ullage.workload.forecast.point_forecasts import (
     FORECASTERS,
     Floats,
@@ -225,7 +225,7 @@ def _grown(test: Backtest, used: BacktestRun, predicted: Floats) -> float:
 
 def _unmeasured(errors: ErrorModel, steps: int) -> float:
     """What growth that was not measured may make of the level by the end of the horizon, at its 95th percentile."""
-    deviation = errors.growth.deviation_fraction * float(errors.unseen_weeks(steps).max())
+    deviation = min(errors.growth.deviation_fraction, most_doubt()) * float(errors.unseen_weeks(steps).max())
     return math.exp(NormalDist().inv_cdf(0.95) * min(deviation, 1.0))
 
 

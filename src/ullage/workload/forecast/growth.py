@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 _WEEK_S = 7 * 86_400.0
 # What is thought before weeks were seen, in logarithms a week: bench/CHOICES.md has how these were chosen.
-_MOSTLY_LITTLE, _SOME_GROW, _A_FEW_ANY = (0.76, 0.0, 0.005), (0.21, 0.056, 0.01), (0.03, 0.0, 0.05)
+_MOSTLY_LITTLE, _SOME_GROW, _A_FEW_ANY = (0.75, 0.0, 0.01), (0.20, 0.053, 0.015), (0.05, 0.0, 0.06)
 # What the levels of two weeks differ by without growth, in logarithms, and how many weeks' evidence that is worth.
 _WEEK_DEVIATION, _WEEK_WITNESSES = 0.04, 2.0
 # Whether growth goes on is not in any past: so much of it is added to its deviation.
@@ -78,6 +78,11 @@ def growth_of(levels: Floats, at_weeks: Floats, by_chance: float) -> DampedGrowt
     rest = logs - logs.mean() - slope * centred
     spread = (_WEEK_WITNESSES * _WEEK_DEVIATION**2 + float(rest @ rest)) / (_WEEK_WITNESSES + levels.size - 2.0)
     return _around_middle(_after(_before_any_week(), slope, (spread + by_chance) / squares))
+
+
+def most_doubt() -> float:
+    """The deviation of growth before any week was seen: a record that no line fits shows no more of it than none."""
+    return _around_middle(_before_any_week()).deviation_fraction
 
 
 def _before_any_week() -> list[GrowthPart]:
