@@ -21,13 +21,14 @@ from bench.published.score import table
 from bench.published.sweeps import NoSweep, Sweep, SweepRun, half_of, sweeps
 
 from ullage.evidence import Evidence
-from ullage.service.calibration.calibration import Calibration, calibrate, scaled
+from ullage.service.calibration.calibration import Calibration, calibrate
 from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.replay import RequestTimes, replay
 from ullage.service.calibration.slowed import SlowedTimes
 from ullage.service.calibration.tested_range import range_tested
 from ullage.service.stage import band_of
 from ullage.service.steps.band import DEFAULT_BANDS, StepBand
+from ullage.service.steps.floored import scaled
 from ullage.service.steps.scaled import ScaledStep
 from ullage.service.steps.step_model import MeasuredRange
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import datetime
 import hashlib
+import json
 import sys
 import time
 from collections import Counter
@@ -18,27 +19,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from bench.published.cases import DATA, DEVICES, ENGINES, LEAST_FRACTION, NAMES, cache_dtype, published_model
+from bench.published.cases import DATA, DEVICES, ENGINES, NAMES, cache_dtype, published_model
 from bench.published.fit import Floats, Solution
 from bench.published.score import score, table
 from bench.speculation import LAYERS_FRACTION, acceptance, without_family
 
 from ullage.errors import InputError
+from ullage.evidence import Evidence
 from ullage.facts.device import find_device
+from ullage.facts.efficiency import efficiencies
 from ullage.memory.kv import cache_cost, device_cache, kv_dtype
 from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
-from ullage.service.calibration.replay import CROWD_FRACTION, uniform_lengths
-from ullage.service.disaggregated import HANDOVER_S, KvTransfer, SplitPools, SplitTraffic, rank_of, serve_split_clients
-from ullage.service.replica import Replica
-from ullage.service.steps.coefficients import generation_of
-from ullage.service.steps.roofline import Efficiencies, Roofline
+from ullage.readers.loadtests import read_bytes
+from ullage.service.calibration.calibration import Measurement
+from ullage.service.calibration.prediction import PredictedLatency, predict
+from ullage.service.calibration.repeats import RepeatTerms, measurement_of
+from ullage.service.calibration.replay import ApartTest, EngineLimits
+from ullage.service.disaggregated import HANDOVER_S, KvTransfer
+from ullage.service.loadtests.loadtest import LoadTest
+from ullage.service.steps.coefficients import band, generation_of
+from ullage.service.steps.floor import Floor
+from ullage.service.steps.roofline import Roofline
 from ullage.service.steps.speculative import PredictionLayers, SpeculativeStep
-from ullage.service.steps.step_model import device_rates
-from ullage.service.steps.tables import StepTimes, step_table
+from ullage.service.steps.step_model import StepModel, device_rates
+from ullage.service.steps.tables import StepTimes
 from ullage.service.steps.work import replica_work
-from ullage.simulate.engine import Engine
 
+HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %", "80 % band covers TPOT / TTFT")
 OWN_ENGINES = {**ENGINES, "dynamo-trt": "tensorrt-llm", "dynamo-sglang": "sglang"}
 OWN_DEVICES = {**DEVICES, "b300": "b300-sxm"}
 NEWEST = datetime.date(2026, 4, 22)
@@ -52,13 +60,11 @@ MOST_SEQUENCES = 8192
 # From so many sequences of a replica on, rows that state no attention parallelism have it data-parallel.
 CROWDED_SEQUENCES = 128
 MOST_REQUESTS = 12_000
-# With fewer clients for each rank of a prefill replica the ranks seldom have work at once, and are taken as one queue.
-CLIENTS_PER_RANK = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRow:
-    """One row: its configuration, its load and what was measured."""
+    """One row: its configuration, its load and what was measured; `run` says of which version and day."""
 
     family: str
     precision: str
@@ -76,6 +82,7 @@ class SplitRow:
     ttft_s: float
     tpot_s: float
     age_years: float
+    run: tuple[str, ...]
 
     @property
     def generation(self) -> str:
@@ -99,20 +106,25 @@ class SplitRow:
 def main() -> None:
     started = time.monotonic()
     solution = without_family()
-    errors, rows, reasons = [], [], Counter[str]()
+    errors, inside, rows, reasons = [], [], [], Counter[str]()
     for row in split_rows():
         if isinstance(row, str):
             reasons[row] += 1
             continue
         try:
-            found = simulate_row(row, solution)
+            found = predicted(estimate_of(row, solution), row, solution)
         except InputError as error:
             reasons[f"{error.field} {error.problem}"] += 1
             continue
-        errors.append(np.log(found) - np.log((row.ttft_s, row.tpot_s)))
+        errors.append([log_error(each) for each in found])
+        inside.append([bool(each.is_inside) for each in found])
         rows.append(row)
-    print("\n".join(_scored(np.array(errors), rows, reasons)))
+    print("\n".join(_scored(np.array(errors), np.array(inside), rows, reasons)))
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+
+
+def log_error(latency: PredictedLatency) -> float:
+    return float(np.log(latency.predicted_s / (latency.measured_s or np.nan)))
 
 
 def split_rows() -> Iterator[SplitRow | str]:
@@ -155,6 +167,7 @@ def _row(row: dict[str, str]) -> SplitRow | str:
         ttft_s=float(row[f"ttft_{statistic}_ms"]) / 1e3,
         tpot_s=float(row[f"tpot_{statistic}_ms"]) / 1e3,
         age_years=_age_years(row["measured_date"]),
+        run=(row["model"], row["engine_version"], row["measured_date"]),
     )
 
 
@@ -180,19 +193,48 @@ def _sharding(devices: int, *, wide: bool) -> Sharding:
     return Sharding(tp=devices, ep=devices, dp_attention=devices if wide else 1)
 
 
-def simulate_row(row: SplitRow, solution: Solution) -> tuple[float, float]:
-    """TTFT and TPOT in the statistic the row names."""
-    efficiencies = solution.efficiencies(row)  # type: ignore[arg-type]
-    longest = row.prompt_tokens + row.output_tokens
-    dtype = cache_dtype(row.family, row.precision, row.engine, row.device)
-    model = published_model(row.family, row.precision)
-    ranks = row.prefill.dp_attention
-    ranks = ranks if row.clients >= CLIENTS_PER_RANK * ranks * row.prefill_replicas else 1
-    pools = SplitPools(
-        prefill=_replica(row, row.prefill, dtype, efficiencies, longest=longest, is_prefill=True, ranks=ranks),
+def predicted(step: StepModel, row: SplitRow, solution: Solution) -> tuple[PredictedLatency, PredictedLatency]:
+    """TTFT and TPOT in the statistic the row names, each with its band, by what `simulate --load-test` calls."""
+    asked = measurement_of(as_test(row).points[0], terms_of(row, solution))
+    assert isinstance(asked, Measurement)
+    found = {each.latency: each for each in predict(step, asked).latencies if each.measured_s is not None}
+    if not np.isfinite(found["ttft"].predicted_s):
+        raise InputError(field="row", value=row.clients, problem="no request fits the cache", fix="-")
+    return found["ttft"], found["tpot"]
+
+
+def as_test(*rows: SplitRow) -> LoadTest:
+    """The rows as a file of InferenceX, read by its reader."""
+    which = {"p50": "median", "mean": "mean"}
+    points = [
+        {
+            "hw": row.device,
+            "conc": row.clients,
+            "tput_per_gpu": 0.0,
+            "isl": row.prompt_tokens,
+            "osl": row.output_tokens,
+            "disagg": True,
+            f"{which[row.statistic]}_ttft": row.ttft_s,
+            f"{which[row.statistic]}_tpot": row.tpot_s,
+        }
+        for row in rows
+    ]
+    return read_bytes(json.dumps(points).encode(), file="sweep.json")
+
+
+def terms_of(row: SplitRow, solution: Solution) -> RepeatTerms:
+    """The split and the schedulers' limits, as somebody who ran the test would state them."""
+    prefill, limits = (_side(row, solution, is_prefill=each) for each in (True, False))
+    model, dtype = (
+        published_model(row.family, row.precision),
+        cache_dtype(row.family, row.precision, row.engine, row.device),
+    )
+    apart = ApartTest(
+        prefill=prefill[0],
+        prefill_floor=prefill[0].floor,
+        prefill_limits=prefill[1],
         prefill_replicas=row.prefill_replicas,
-        prefill_ranks=ranks,
-        decode=_replica(row, row.decode, dtype, efficiencies, longest=longest, is_prefill=False),
+        prefill_ranks=row.prefill.dp_attention,
         decode_replicas=row.decode_replicas,
         transfer=KvTransfer(
             bytes_per_token=cache_cost(model, kv_dtype(dtype)).bytes_per_token,
@@ -200,77 +242,66 @@ def simulate_row(row: SplitRow, solution: Solution) -> tuple[float, float]:
             handover_s=HANDOVER_S,
         ),
     )
-    count = min(row.clients * 10, max(MOST_REQUESTS, 5 * row.clients))
-    rng = np.random.default_rng(7)
-    traffic = SplitTraffic(
-        arrival_s=np.zeros(count),
-        prompt_tokens=uniform_lengths(row.prompt_tokens, count, least_fraction=LEAST_FRACTION, rng=rng),
-        output_tokens=uniform_lengths(row.output_tokens, count, least_fraction=LEAST_FRACTION, rng=rng),
-    )
-    found = serve_split_clients(pools, traffic, clients=row.clients, seed=0)
-    values = (found.ttft_s, found.tpot_s)
-    if not np.isfinite(found.end_s).any():
-        raise InputError(field="row", value=row.clients, problem="no request fits the cache", fix="-")
-    return tuple(float(np.nanmean(each) if row.statistic == "mean" else np.nanpercentile(each, 50)) for each in values)  # type: ignore[return-value]
+    return RepeatTerms(limits=limits[1], are_limits_stated=True, apart=apart)
 
 
-def _replica(
-    row: SplitRow,
-    sharding: Sharding,
-    dtype: str,
-    efficiencies: Efficiencies,
-    *,
-    longest: int,
-    is_prefill: bool,
-    ranks: int = 1,
-) -> Replica:
+def estimate_of(row: SplitRow, solution: Solution) -> StepModel:
+    """What would be estimated of the replica that decodes, had this family never been seen."""
+    return _side(row, solution, is_prefill=False)[0]
+
+
+def _side(row: SplitRow, solution: Solution, *, is_prefill: bool) -> tuple[StepModel, EngineLimits]:
+    """The estimate of a replica of one side, and its scheduler's limits."""
+    sharding, values = row.prefill if is_prefill else row.decode, solution.efficiencies(row)  # type: ignore[arg-type]
+    dtype = kv_dtype(cache_dtype(row.family, row.precision, row.engine, row.device))
     model, device = published_model(row.family, row.precision), find_device(row.device)
     rates = device_rates(device, sharding)
     if sharding.devices > 8 and not row.device.startswith("gb"):
         rates = replace(rates, link_bytes_per_s=BETWEEN_NODES_BYTES_PER_S)
-    roofline = Roofline(
-        work=replica_work(model, sharding, kv_dtype(dtype)),
-        rates=rates,
-        efficiencies=efficiencies,
+    work = replica_work(model, sharding, dtype)
+    roofline = Roofline(work=work, rates=rates, efficiencies=values)
+    drafted = 0 if is_prefill else row.draft_tokens
+    times: StepTimes = roofline
+    if drafted:
+        draft = PredictionLayers(roofline=roofline, layers_fraction=LAYERS_FRACTION)
+        times = SpeculativeStep(times=roofline, roofline=roofline, draft_tokens=drafted, draft=draft)
+    step = StepModel(
+        kind="roofline",
+        times=times,
+        floor=Floor(work=work, rates=rates),
+        evidence=Evidence.ESTIMATED,
+        request_overhead_s=values.request_overhead_s,
+        band=band(efficiencies().sheets["band-model"], "model"),
+        facts=(),
     )
+    kv_tokens = _kv_tokens(row, sharding, is_prefill=is_prefill)
+    sequences = MOST_SEQUENCES
+    if row.engine == "tensorrt-llm":
+        sequences = min(sequences, max(1, kv_tokens // (row.prompt_tokens + row.output_tokens)))
+    return step, EngineLimits(
+        max_sequences=sequences,
+        budget_tokens=sharding.dp_attention * PREFILL_BUDGET_TOKENS if is_prefill else sequences * (drafted + 1) + 64,
+        kv_tokens=kv_tokens,
+        tokens_per_step=acceptance()[drafted] if drafted else 1.0,
+        step_positions=drafted + 1,
+    )
+
+
+def _kv_tokens(row: SplitRow, sharding: Sharding, *, is_prefill: bool) -> int:
+    """What a replica's memory leaves for KV, at least one request."""
+    model, device = published_model(row.family, row.precision), find_device(row.device)
     (weights,) = device_weights(model, sharding, mtp=False)
-    (cost,) = device_cache(model, sharding, kv_dtype(dtype))
+    (cost,) = device_cache(model, sharding, kv_dtype(cache_dtype(row.family, row.precision, row.engine, row.device)))
     free = MEMORY_FRACTION * device.memory_bytes - weights.stored_bytes
     if free <= 0:
         pool = "prefill" if is_prefill else "decode"
         fix = "Nothing: the row states so many devices."
         problem = f"the weights do not fit {sharding.devices} x {row.device} of the {pool} pool"
         raise InputError(field="memory", value=sharding.tp, problem=problem, fix=fix)
-    kv_tokens = max(int(sharding.dp_attention * free / cost.bytes_per_token), longest + 64)
-    drafted = 0 if is_prefill else row.draft_tokens
-    times: StepTimes = roofline
-    if drafted:
-        draft = PredictionLayers(roofline=roofline, layers_fraction=LAYERS_FRACTION)
-        times = SpeculativeStep(times=roofline, roofline=roofline, draft_tokens=drafted, draft=draft)
-    sequences = min(row.clients, MOST_SEQUENCES)
-    if row.engine == "tensorrt-llm":
-        sequences = min(sequences, max(1, kv_tokens // longest))
-    budget = sharding.dp_attention * PREFILL_BUDGET_TOKENS if is_prefill else sequences * (drafted + 1) + 64
-    budget = max(budget, sequences)
-    whole = Replica(
-        engine=Engine(
-            step=step_table(
-                times, max_sequences=sequences, budget_tokens=budget, kv_tokens=min(kv_tokens, sequences * longest)
-            ),
-            kv_blocks=kv_tokens // 16,
-            max_sequences=sequences,
-            budget_tokens=budget,
-            request_overhead_s=efficiencies.request_overhead_s,
-            crowd_overhead_s=CROWD_FRACTION * efficiencies.request_overhead_s,
-            tokens_per_step=acceptance()[drafted] if drafted else 1.0,
-            step_positions=drafted + 1,
-        ),
-        devices=sharding.devices,
-    )
-    return whole if ranks == 1 else rank_of(whole, times, ranks)
+    return max(int(sharding.dp_attention * free / cost.bytes_per_token), row.prompt_tokens + row.output_tokens + 64)
 
 
-def _scored(errors: Floats, rows: list[SplitRow], reasons: Counter[str]) -> Iterator[str]:
+def _scored(errors: Floats, inside: Floats, rows: list[SplitRow], reasons: Counter[str]) -> Iterator[str]:
     total = len(rows) + sum(reasons.values())
     missing = 100 * sum(reasons.values()) / total
     yield f"{total} rows state their split; {len(rows)} were simulated, {missing:.1f} % not."
@@ -283,11 +314,16 @@ def _scored(errors: Floats, rows: list[SplitRow], reasons: Counter[str]) -> Iter
     masks["- plain"] = ~masks["- speculative (MTP)"]
     masks["- the half that choices were made on"] = np.array([row.is_chosen_on for row in rows])
     masks["- **the other half**"] = ~masks["- the half that choices were made on"]
-    shown = [(name, int(own.sum()), score(errors[own, 1]), score(errors[own, 0])) for name, own in masks.items()]
-    yield from table(("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %"), shown)
+    yield from table(HEADER, [(name, *shown(errors[own], inside[own])) for name, own in masks.items()])
     if reasons:
         yield ""
         yield from table(("not simulated", "rows"), reasons.most_common())
+
+
+def shown(errors: Floats, inside: Floats) -> tuple[object, ...]:
+    """The columns of the rows that these are."""
+    covered = f"{100 * inside[:, 1].mean():.0f} / {100 * inside[:, 0].mean():.0f} %"
+    return len(errors), score(errors[:, 1]), score(errors[:, 0]), covered
 
 
 if __name__ == "__main__":

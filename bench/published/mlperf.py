@@ -28,8 +28,9 @@ from ullage.memory.kv import device_cache, kv_dtype
 from ullage.memory.parameters import device_weights
 from ullage.memory.sharding import Sharding
 from ullage.readers.models.quantisation import NVFP4
-from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
+from ullage.service.calibration.calibration import Measurement, Target, fit_factors
 from ullage.service.calibration.replay import CROWD_FRACTION, Counts, EngineLimits, LoadTestReplay, RequestTimes
+from ullage.service.steps.floored import scaled
 from ullage.service.steps.step_model import StepModel, roofline_model
 from ullage.service.steps.tables import step_table
 from ullage.simulate import Engine, Fleet, OpenLoop, Requests

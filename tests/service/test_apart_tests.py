@@ -14,14 +14,17 @@ from ullage.load.names import load_model
 from ullage.memory.budget import MemoryBudget, memory_budget
 from ullage.memory.settings import RuntimeSettings
 from ullage.memory.sharding import Sharding
-from ullage.service.calibration.calibration import Measurement, Target, fit_factors, scaled
+from ullage.service.calibration.calibration import Measurement, Target, fit_factors
 from ullage.service.calibration.evidence import engine_limits
+from ullage.service.calibration.fitted import _breaches
 from ullage.service.calibration.pool_step import pool_step
+from ullage.service.calibration.prediction import predict
 from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms, trial_of
-from ullage.service.calibration.replay import ApartTest, LoadTestReplay, factors_of, replay
+from ullage.service.calibration.replay import ApartTest, LoadTestReplay, factors_of, fitted_factors, replay
 from ullage.service.disaggregated import KvTransfer
 from ullage.service.loadtests.loadtest import LengthLaw, LengthRule, LoadTestSubject, Loop, OfferedLoad, Point, Tokens
-from ullage.service.steps.scaled import Factors
+from ullage.service.steps.floored import scaled
+from ullage.service.steps.scaled import CorrectedStep, Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 
 SOURCE = Source(what="stated", where="a test", date=datetime.date(2026, 11, 16))
@@ -40,6 +43,7 @@ def apart() -> tuple[StepModel, ApartTest, RepeatTerms]:
     (memory, step), (wide, prefill) = replica(1), replica(2)
     pools = ApartTest(
         prefill=prefill,
+        prefill_floor=prefill.floor,
         prefill_limits=engine_limits(wide.runtime, wide.kv_tokens),
         prefill_replicas=1,
         decode_replicas=2,
@@ -108,3 +112,69 @@ def test_a_test_of_two_pools_is_not_taken_for_one_of_a_replica(apart: tuple[Step
     assert "--prefill" in refused.reason
     assert isinstance(trial_of(point(4, is_apart=True), terms), LoadTestReplay)
     assert isinstance(trial_of(point(4), replace(terms, timeout_s=5.0)), NotRepeatable)
+
+
+def test_no_factor_makes_a_prefill_replica_faster_than_physics(apart: tuple[StepModel, ApartTest, RepeatTerms]) -> None:
+    step, pools, terms = apart
+    own = trial(terms, 1)
+    fastest = replay(scaled(step, step.floor, replace(TRUE, prefill_ratio=1e-4, request_ratio=1.0)), own)
+    tokens = own.prompt_tokens.astype(np.float64)
+    least = pools.prefill_floor.prefill_s(tokens) + pools.transfer.seconds(own.prompt_tokens)
+    assert (fastest.ttft_s >= least).all()
+
+
+def test_the_hand_over_goes_with_the_time_outside_the_engine(apart: tuple[StepModel, ApartTest, RepeatTerms]) -> None:
+    step, pools, terms = apart
+    own = trial(terms, 1)
+    usual, slow = (replay(scaled(step, step.floor, Factors(request_ratio=each)), own) for each in (1.0, 3.0))
+    more_s = 2.0 * (pools.transfer.handover_s + step.request_overhead_s)
+    assert np.median(slow.ttft_s - usual.ttft_s) >= more_s
+    assert np.allclose(slow.tpot_s, usual.tpot_s)
+
+
+def test_ranks_with_prompts_of_their_own_wait_for_each_other(apart: tuple[StepModel, ApartTest, RepeatTerms]) -> None:
+    """Two queues are never better than one; with clients too few for both they are one."""
+    step, pools, terms = apart
+    wide = replace(terms, apart=replace(pools, prefill_ranks=2))
+    assert np.array_equal(replay(step, trial(terms, 4)).ttft_s, replay(step, trial(wide, 4)).ttft_s)
+    assert np.mean(replay(step, trial(wide, 24)).ttft_s) > np.mean(replay(step, trial(terms, 24)).ttft_s)
+
+
+def test_a_prompt_is_held_to_the_floor_of_the_replica_that_computes_it(
+    apart: tuple[StepModel, ApartTest, RepeatTerms],
+) -> None:
+    """Two devices may be faster than the floor of the one that decodes, and not than their own."""
+    step, pools, terms = apart
+    own = trial(terms, 1)
+    shortest = np.array([float(own.prompt_tokens.min())])
+    one_s, two_s = (float(each.prefill_s(shortest)[0]) for each in (step.floor, pools.prefill_floor))
+    for ttft_s, breaks in (((one_s + two_s) / 2, False), (0.8 * two_s, True)):
+        seen = Measurement(name="1", trial=own, targets=(Target(latency="ttft", statistic="mean", value=ttft_s),))
+        assert bool(list(_breaches(step.floor, [seen]))) is breaks
+
+
+def test_an_estimate_of_two_pools_has_the_band_of_two_pools(apart: tuple[StepModel, ApartTest, RepeatTerms]) -> None:
+    step, _, terms = apart
+
+    def ends(asked: RepeatTerms) -> dict[str, tuple[float, float]]:
+        found = predict(step, Measurement(name="4", trial=trial(asked, 4), targets=()))
+        return {
+            each.latency: (each.low_s / each.predicted_s, each.high_s / each.predicted_s) for each in found.latencies
+        }
+
+    both, one = ends(terms), ends(replace(terms, apart=None))
+    for latency in ("ttft", "tpot"):
+        assert both[latency][0] <= one[latency][0] * (1.0 + 1e-9)
+        assert both[latency][1] > one[latency][1]
+
+
+def test_published_corrections_of_one_replica_are_not_taken_for_a_fit_to_both(
+    apart: tuple[StepModel, ApartTest, RepeatTerms],
+) -> None:
+    step, _, terms = apart
+    own, factors = trial(terms, 2), replace(Factors(), prefill_ratio=3.0)
+    corrected = replace(step, times=CorrectedStep(times=step, factors=factors))
+    assert fitted_factors(corrected) is None
+    assert np.allclose(replay(corrected, own).ttft_s, replay(step, own).ttft_s, rtol=1e-3)
+    fitted = replace(step, times=ScaledStep(times=corrected, factors=factors))
+    assert fitted_factors(fitted) == factors

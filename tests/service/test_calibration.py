@@ -10,9 +10,10 @@ import pytest
 
 from support.replicas import floor_of, roofline
 from ullage.errors import InputError
-from ullage.service.calibration.calibration import Calibration, Measurement, Target, calibrate, scaled
+from ullage.service.calibration.calibration import Calibration, Measurement, Target, calibrate
 from ullage.service.calibration.next_test import COMMANDS, next_test
 from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, replay, uniform_lengths
+from ullage.service.steps.floored import scaled
 from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.step_model import StepModel
 

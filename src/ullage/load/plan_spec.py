@@ -55,7 +55,7 @@ from ullage.memory.settings import PREFIX_CACHES, RuntimeSettings, resolve
 from ullage.memory.sharding import Sharding
 from ullage.memory.speculation import Speculation, speculation
 from ullage.planning.owners import Owners
-from ullage.planning.sides import prefill_side
+from ullage.planning.sides import handover_s, prefill_side
 from ullage.planning.spec import ClassDemand, PlanSpec, Policy, PoolSpec, slo_limits
 from ullage.prices.book import PriceBook, is_own_price
 from ullage.prices.packaged import book_of, packaged_book
@@ -392,6 +392,7 @@ def _sides(
         bandwidth=provenance.says(f"{prefix}.transfer", given.transfer, "bytes/s"),
         overlap=provenance.over(OVERLAP, given.overlap, name=f"{prefix}.overlap"),
         decode_share=provenance.over(DECODE_SHARE, given.decode_share, name=f"{prefix}.decode_share"),
+        handover_s=handover_s(pool),
     )
     stated = given.prefill
     keys = {"device": "", "tensor_parallel": "devices", "token_budget": "tokens", "max_sequences": "sequences",

@@ -42,7 +42,8 @@ def prefill_side(
 ) -> PoolSpec:
     """The pool's replica as one that computes prompts alone: what is not given is the pool's; a prompt needs no drafts.
 
-    What was measured of the pool's replica holds for it only where nothing is different.
+    What was measured of the pool's replica holds for it only where nothing is different; a calibration to tests of both
+    sides holds for the prefill replica of those.
     """
     own = pool.settings.sharding
     sharding = own if tp is None else resharded(own, tp)
@@ -53,16 +54,37 @@ def prefill_side(
         step_tokens=step_tokens or pool.settings.step_tokens,
         max_sequences=max_sequences or pool.settings.max_sequences,
     )
-    found = replace(pool, settings=settings, device=device or pool.device, least=None, most=None, instance=instance)
+    tested = replace(pool.tested, calibrations=tuple(each.of_prefill for each in pool.tested.calibrations))
+    found = replace(
+        pool,
+        settings=settings,
+        device=device or pool.device,
+        least=None,
+        most=None,
+        instance=instance,
+        tested=tested,
+    )
     if (settings, found.device.name) == (pool.settings, pool.device.name):
         return found
     return replace(
         found,
         settings=replace(settings, logged={}),
         reported=None,
-        tested=replace(pool.tested, load_tests=()) if pool.tested.calibrations else NO_EVIDENCE,
+        tested=replace(tested, load_tests=()) if tested.calibrations else NO_EVIDENCE,
         start=replace(pool.start, measured=()),
     )
+
+
+def handover_s(pool: PoolSpec) -> float:
+    """What a request spends between two engines: as published runs have it, times what a calibration found."""
+    sharding = pool.settings.sharding
+    own = {"model": pool.model.name, "device": pool.device.name, "tp": sharding.tp, "pp": sharding.pp}
+    found = (
+        each.factors.request_ratio
+        for each in pool.tested.calibrations
+        if all(each.configuration.get(name) == value for name, value in own.items())
+    )
+    return HANDOVER_S * next(found, 1.0)
 
 
 def resharded(own: Sharding, tp: int) -> Sharding:
@@ -231,8 +253,8 @@ def together_figures(
             name=f"disaggregated.{name}.transfer_p95_s",
             value=found.transfer_p95_s,
             unit="s",
-            formula=f"{HANDOVER_S:g} s + prompt tokens at p95 x {phase.bytes_per_token:.6g} bytes / bandwidth x "
-            "(1 - overlap)",
+            formula=f"{phase.handover_s:.4g} s + prompt tokens at p95 x {phase.bytes_per_token:.6g} bytes / bandwidth "
+            "x (1 - overlap)",
             inputs=(phase.bandwidth, phase.overlap),
         ),
         Figure(

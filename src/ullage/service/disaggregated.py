@@ -61,6 +61,10 @@ class KvTransfer:
                 field="--transfer", value=self.bandwidth_bytes_per_s, problem="must be greater than 0", fix=fix
             )
 
+    def scaled(self, request_ratio: float) -> KvTransfer:
+        """The hand-over as tests found it: like all that a request spends outside an engine's steps."""
+        return replace(self, handover_s=request_ratio * self.handover_s)
+
     def seconds(self, prompt_tokens: Counts) -> Floats:
         """How long each request waits for its KV after its prompt is computed."""
         whole = prompt_tokens.astype(np.float64) * (self.bytes_per_token / self.bandwidth_bytes_per_s)
@@ -88,6 +92,15 @@ class RankTimes:
     @property
     def pair_s(self) -> float:
         return self.ranks * self.times.pair_s
+
+
+CLIENTS_PER_RANK = 4
+"""With fewer clients for each rank of a prefill replica the ranks seldom have work at once, and are one queue."""
+
+
+def ranks_at_work(ranks: int, replicas: int, clients: int | None) -> int:
+    """How many queues a prefill replica has: one for each of its data-parallel ranks, where clients are enough."""
+    return ranks if clients is None or clients >= CLIENTS_PER_RANK * ranks * replicas else 1
 
 
 def rank_of(replica: Replica, times: StepTimes, ranks: int) -> Replica:

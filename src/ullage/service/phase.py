@@ -72,7 +72,8 @@ class Side(enum.Enum):
 class PoolSide:
     """One side of the pool that the plan file calls `pool`, and what lies between it and the other side.
 
-    `decode_share` is the part of every limit on TTFT that is kept for waiting at the decode side.
+    `decode_share` is the part of every limit on TTFT that is kept for waiting at the decode side; `handover_s` is what
+    a request spends between two engines whatever its length.
     """
 
     side: Side
@@ -81,6 +82,7 @@ class PoolSide:
     bandwidth: Assumption
     overlap: Assumption
     decode_share: Assumption
+    handover_s: float = HANDOVER_S
 
     @property
     def transfer(self) -> KvTransfer:
@@ -88,7 +90,7 @@ class PoolSide:
             bytes_per_token=self.bytes_per_token,
             bandwidth_bytes_per_s=number(self.bandwidth),
             overlapped_fraction=number(self.overlap),
-            handover_s=HANDOVER_S,
+            handover_s=self.handover_s,
         )
 
     @property

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ullage.memory.settings import Runtime, RuntimeSettings
     from ullage.service.calibration.agreement import Agreement
     from ullage.service.calibration.calibration import Calibration
-    from ullage.service.calibration.document import CalibrationProvenance, StatedEngine
+    from ullage.service.calibration.document import CalibrationProvenance, SplitUnderTest, StatedEngine
     from ullage.service.calibration.fitted import FittedTests
     from ullage.service.calibration.next_test import NextTest
     from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms
-    from ullage.service.calibration.replay import EngineLimits
+    from ullage.service.calibration.replay import ApartTest, EngineLimits
     from ullage.service.calibration.whose import ReplicaUnderTest
     from ullage.service.loadtests.loadtest import LoadTest
     from ullage.service.steps.coefficients import StepErrorBand
@@ -68,7 +68,7 @@ class Fitted(VerbAnswer):
 
     `agreement` is what each test says alone, and how much it counted; `tested` is the range that they covered, and
     `band` holds the step times of loads within what the replica may run, and `stated_engine` is what was stated of the
-    engine, for whoever uses the calibration.
+    engine, for whoever uses the calibration. `split` are the two pools of tests whose prefill and decode were apart.
     """
 
     calibration: Calibration
@@ -81,6 +81,7 @@ class Fitted(VerbAnswer):
     tested: MeasuredRange
     band: StepErrorBand
     stated_engine: StatedEngine
+    split: SplitUnderTest | None = None
 
     def headlines(self) -> tuple[Headline, ...]:
         said = self.provenance
@@ -107,6 +108,7 @@ class Fitted(VerbAnswer):
             left_out=[(each.point, each.reason) for each in self.left_out],
             anomalies=self.anomalies,
             agreement=self.agreement,
+            split=self.split,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -159,7 +161,7 @@ def fit_calibration(
     from ullage.memory.sharding import Sharding
     from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.repeats import RepeatTerms
-    from ullage.verbs.answers.split_answer import apart_test
+    from ullage.verbs.answers.split_answer import apart_test, parse_prefill, split_under_test
 
     day = today(as_of)
     settings = RuntimeSettings(
@@ -177,17 +179,19 @@ def fit_calibration(
     )
     case = Case(model=load_model(model), device=find_device(device), settings=settings)
     outcome = case.outcome()
+    chosen = parse_prefill(prefill, transfer)
     terms = RepeatTerms(
         limits=engine_limits(outcome.runtime, kv_tokens or outcome.kv_tokens),
         replicas=stated.replicas,
         cached_fraction=stated.cached_fraction,
         timeout_s=stated.timeout_s,
         are_limits_stated=max_sequences is not None or budget_tokens is not None,
-        apart=apart_test(case.model, case.device, outcome.runtime, prefill, transfer, stated.replicas),
+        apart=None if chosen is None else apart_test(case.model, case.device, outcome.runtime, chosen, stated.replicas),
     )
     read = [Path(each) for each in files]
     found = _fitted(read, case, outcome.runtime, terms, stated.accepted, day)
-    return replace(found, stated_engine=_stated_engine(settings, kv_tokens))
+    split = None if chosen is None else split_under_test(chosen, case.device, outcome.runtime.sharding, stated.replicas)
+    return replace(found, stated_engine=_stated_engine(settings, kv_tokens), split=split)
 
 
 def _stated_engine(settings: RuntimeSettings, kv_tokens: int | None) -> StatedEngine:
@@ -241,6 +245,7 @@ def _fitted(
         limits=terms.limits,
         anomalies=(*others, *found.anomalies),
         day=day,
+        apart=terms.apart,
     )
 
 
@@ -255,6 +260,7 @@ def fitted_answer(
     limits: EngineLimits,
     anomalies: tuple[EvidenceAnomaly, ...],
     day: datetime.date,
+    apart: ApartTest | None = None,
 ) -> Fitted:
     """A fit with its provenance: what a calibration.json holds."""
     from importlib.metadata import version
@@ -279,7 +285,9 @@ def fitted_answer(
             ullage_version=version("ullage"),
             date=day.isoformat(),
         ),
-        next_test=next_test(step, step.floor, found.calibration, limits, model=replica.model.name, tool=tool),
+        next_test=next_test(
+            step, step.floor, found.calibration, limits, model=replica.model.name, tool=tool, apart=apart
+        ),
         left_out=found.left_out,
         breaches=found.breaches,
         anomalies=anomalies,

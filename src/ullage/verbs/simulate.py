@@ -272,11 +272,13 @@ def simulate(
         if isinstance(found, Rejection):
             return refusal(found)
         memory, step, name = found
+        if load.load_tests or load.clients is not None:
+            return _repeated(
+                load, memory, step, name, chosen, run.as_of, is_named=replica.is_named, prefill=chosen_prefill
+            )
         if chosen_prefill is not None:
             apart = _apart(load, chosen_prefill, memory, step, name, planned, chosen, slos, run)
             return refusal(apart) if isinstance(apart, Rejection) else apart
-        if load.load_tests or load.clients is not None:
-            return _repeated(load, memory, step, name, chosen, run.as_of, is_named=replica.is_named)
         judged = None
         if planned is not None and not replica.is_named and not load.traces and load.prompt_tokens is None:
             sized = _judged(load, planned, chosen, run)
@@ -349,7 +351,7 @@ def _apart(
     from ullage.verbs.answers.split_answer import check_apart, serve_apart
     from ullage.verbs.simulate_load import load_stream
 
-    check_apart(has_own_rate=not load.load_tests and load.clients is None, is_plain=pool.is_plain)
+    check_apart(is_plain=pool.is_plain)
     stream, said = load_stream(load, planned, np.random.default_rng(run.seed))
     classes = _classes(stream, planned, slos)
     return serve_apart(
@@ -426,18 +428,28 @@ def _repeated(
     day: datetime.date,
     *,
     is_named: bool,
+    prefill: PrefillChoice | None,
 ) -> RepeatedTests:
-    """Each point of the load tests, or the test that so many clients would run, on one replica of the pool."""
+    """Each point of the load tests, or the test that so many clients would run, on one replica of the pool.
+
+    Behind a prefill pool it is the whole of both pools that serves them.
+    """
     from ullage.load.evidence import load_tests, test_names
     from ullage.service.calibration.calibration import Measurement
     from ullage.service.calibration.fitted import waiting_clients
     from ullage.service.calibration.prediction import predict
     from ullage.service.calibration.repeats import NotRepeatable, repeatable
+    from ullage.verbs.answers.split_answer import apart_test, check_apart, split_under_test
 
     settings = memory.runtime.settings
     # Limits of a replica that is named are of the one that was tested; those of a plan's pool are what it will have.
     stated = is_named and (settings.max_sequences is not None or settings.step_tokens is not None)
     terms = replace(repeat_terms(load, memory, pool), are_limits_stated=stated)
+    if prefill is not None:
+        check_apart(is_plain=pool.is_plain)
+        apart = apart_test(memory.model, memory.device, memory.runtime, prefill, pool.count)
+        split = split_under_test(prefill, memory.device, memory.runtime.sharding, pool.count)
+        terms, name = replace(terms, apart=apart), f"{name}: {split.words}"
     tests = load_tests([Path(each) for each in load.load_tests]) if load.load_tests else ()
     named = [
         (f"{called} {point.name}", point)

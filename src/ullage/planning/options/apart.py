@@ -23,7 +23,14 @@ from ullage.planning.options.ranking import Ranked
 from ullage.planning.options.screen import OptionRequest, fit_of, refused_candidate
 from ullage.planning.options.trial import DEVICES, CandidateResult, CandidateTrial, mean_rps
 from ullage.planning.planned_for import planned_for
-from ullage.planning.sides import prefill_side, side_classes, together_figures, tried_together, violated_together
+from ullage.planning.sides import (
+    handover_s,
+    prefill_side,
+    side_classes,
+    together_figures,
+    tried_together,
+    violated_together,
+)
 from ullage.planning.spec import PlanSpec, PoolSpec
 from ullage.service.phase import DECODE_SHARE, OVERLAP, PoolSide, Side, side_demand, side_name
 from ullage.service.trial.decide import Effort
@@ -157,6 +164,7 @@ def apart_sides(pool: PoolSpec, bandwidth: Assumption) -> tuple[PoolSpec, PoolSp
         bandwidth=bandwidth,
         overlap=OVERLAP,
         decode_share=DECODE_SHARE,
+        handover_s=handover_s(pool),
     )
     prefill = prefill_side(pool, instance=pool.instance)
     return (

@@ -12,7 +12,7 @@ from ullage.report.quantity import show
 from ullage.report.service.curve_measured import tests_table
 from ullage.service.calibration.agreement import Agreement
 from ullage.service.calibration.calibration import Calibration, Residual
-from ullage.service.calibration.document import CalibrationProvenance
+from ullage.service.calibration.document import CalibrationProvenance, SplitUnderTest
 from ullage.service.calibration.next_test import NextTest
 from ullage.service.steps.coefficients import StepErrorBand
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
@@ -35,11 +35,13 @@ def calibration_page(
     left_out: Sequence[tuple[str, str]] = (),
     anomalies: Sequence[EvidenceAnomaly] = (),
     agreement: Agreement | None = None,
+    split: SplitUnderTest | None = None,
 ) -> list[RenderableType]:
     """The parts of the page, the answer first."""
     shape = f"tp={provenance.tp} pp={provenance.pp} ep={provenance.ep} dp_attention={provenance.dp_attention}"
     parts: list[RenderableType] = [
         Text(f"{provenance.model} on {provenance.device}, {provenance.engine}, {shape}: {provenance.points} points"),
+        *([] if split is None else [Text(f"Disaggregated: {split.words}. The factors hold for both sides.")]),
         "",
         _factors(calibration),
         "",

@@ -12,7 +12,7 @@ far each factor could be off, and which factors these tests say nothing about.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,8 @@ from ullage.errors import InputError
 from ullage.service.calibration.replay import LoadTestReplay, Replayed, RequestTimes, replay
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
-from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
+from ullage.service.steps.floored import scaled
+from ullage.service.steps.scaled import PARAMETERS, Factors
 from ullage.service.steps.work import Floats
 
 # How far estimates are off, as the spread of a logarithm: all parts together, and each part by itself beside that. From
@@ -30,8 +31,15 @@ COMMON_SPREAD = 0.1
 OWN_SPREADS = {"fixed": 0.25, "sequences": 0.15, "kv": 0.3, "prefill": 0.3, "request": 0.6}
 # What lies outside the engine is the server's and the network's, and has no part in the common scale.
 COMMON_SHARES = {"fixed": 1.0, "sequences": 1.0, "kv": 1.0, "prefill": 1.0, "request": 0.0}
+# Of disaggregated tests the time outside an engine is mostly the hand-over between two, and the prefill side's capacity
+# is that of another scheduler: both are known by less. From the half of the published rows that was looked at
+# (bench/CHOICES.md, 2026-11-19).
+APART_SPREADS = {**OWN_SPREADS, "prefill": 0.45, "request": 1.0}
 # Repeats of one run differ by 2 to 4 % in TPOT and 4 to 6 % in TTFT; models are not perfect either.
 ERROR_SPREADS = {"tpot": 0.04, "ttft": 0.10, "rate": 0.05}
+# First tokens of disaggregated tests lie further from any fit: a first request that is cold, a decode side at a limit
+# that nobody stated. From the same half.
+APART_ERROR_SPREADS = {**ERROR_SPREADS, "ttft": 0.35}
 # A factor that the tests have narrowed to less than this share of its prior spread is known from them.
 IDENTIFIED_FRACTION = 0.6
 # What the error spreads above are worth, as if so many points had been measured and lain that far from their fit.
@@ -44,6 +52,7 @@ _ROUNDS_AGAIN = 2
 _FEW = 4
 _NUDGE = 0.04
 _MOST_STEP = 0.5
+_MOST_HALVINGS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +159,7 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
                 value_ratio=math.exp(log),
                 low_ratio=math.exp(log - BAND_SPREADS * spread),
                 high_ratio=math.exp(log + BAND_SPREADS * spread),
-                identified=bool(spread < IDENTIFIED_FRACTION * prior_spread(name)),
+                identified=bool(spread < IDENTIFIED_FRACTION * prior_spread(name, is_apart=_are_apart(measurements))),
             )
             for name, log, spread in zip(PARAMETERS, logs.tolist(), spreads.tolist(), strict=True)
         ),
@@ -158,13 +167,15 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
         held_out=tuple(held_out),
         spread=FactorSpread(
             covariance=tuple(tuple(row) for row in covariance.tolist()),
-            fit_spreads={kind: _fit_spread(kind, residuals) for kind in ("tpot", "ttft")},
+            fit_spreads={
+                kind: _fit_spread(kind, residuals, is_apart=_are_apart(measurements)) for kind in ("tpot", "ttft")
+            },
             degrees=PRIOR_POINTS + len(measurements),
         ),
     )
 
 
-def _fit_spread(kind: str, residuals: Sequence[Residual]) -> float:
+def _fit_spread(kind: str, residuals: Sequence[Residual], *, is_apart: bool) -> float:
     """How far measurements lie around the fit: the tested ones, and what repeats of other runs differ by.
 
     Several statistics of one latency in a point count as one.
@@ -174,30 +185,26 @@ def _fit_spread(kind: str, residuals: Sequence[Residual]) -> float:
         if _kind_of(each.latency) == kind and math.isfinite(each.error_ratio) and each.error_ratio > 0:
             own.setdefault(each.point, []).append(math.log(each.error_ratio) ** 2)
     squares = [sum(point) / len(point) for point in own.values()]
-    prior = PRIOR_POINTS * ERROR_SPREADS[kind] ** 2
+    prior = PRIOR_POINTS * _error_spreads(is_apart=is_apart)[kind] ** 2
     return math.sqrt((prior + sum(squares)) / (PRIOR_POINTS + len(squares)))
 
 
-def prior_covariance() -> Floats:
-    """Of the logarithms of the factors, before anything was measured."""
+def prior_covariance(*, is_apart: bool = False) -> Floats:
+    """Of the logarithms of the factors, before anything was measured; of tests of two pools where `is_apart`."""
+    own = APART_SPREADS if is_apart else OWN_SPREADS
     common = np.array([COMMON_SPREAD * COMMON_SHARES[name] for name in PARAMETERS])
-    covariance: Floats = np.outer(common, common) + np.diag([OWN_SPREADS[name] ** 2 for name in PARAMETERS])
+    covariance: Floats = np.outer(common, common) + np.diag([own[name] ** 2 for name in PARAMETERS])
     return covariance
 
 
-def prior_spread(name: str) -> float:
+def prior_spread(name: str, *, is_apart: bool = False) -> float:
     place = PARAMETERS.index(name)
-    return math.sqrt(prior_covariance()[place, place])
+    return math.sqrt(prior_covariance(is_apart=is_apart)[place, place])
 
 
 def fit_factors(times: RequestTimes, floor: Floor, measurements: Sequence[Measurement]) -> Factors:
     """The factors alone, for callers that predict with them and judge the prediction themselves."""
     return Factors.of_logs(_fit(times, floor, measurements)[0])
-
-
-def scaled(times: RequestTimes, floor: Floor, factors: Factors) -> RequestTimes:
-    """The calibrated step times, not below the floor."""
-    return _Floored(times=ScaledStep(times=times, factors=factors), floor=floor)
 
 
 def sensitivity(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> tuple[Floats, Floats]:
@@ -211,26 +218,6 @@ def sensitivity(times: RequestTimes, floor: Floor, logs: Floats, measurement: Me
     return base, slopes
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Floored:
-    times: ScaledStep
-    floor: Floor
-
-    def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
-        return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))
-
-    def prefill_s(self, tokens: Floats) -> Floats:
-        return np.maximum(self.times.prefill_s(tokens), self.floor.prefill_s(tokens))
-
-    @property
-    def pair_s(self) -> float:
-        return 0.0 if self.times.pair_s == 0.0 else max(self.times.pair_s, self.floor.pair_s)
-
-    @property
-    def request_overhead_s(self) -> float:
-        return self.times.request_overhead_s
-
-
 def _fit(
     times: RequestTimes, floor: Floor, measurements: Sequence[Measurement], *, start: Floats | None = None
 ) -> tuple[Floats, Floats]:
@@ -238,7 +225,8 @@ def _fit(
 
     One point less moves a fit little, so a fit without it begins at `start`, the fit with it, and needs fewer rounds.
     """
-    prior: Floats = np.linalg.inv(prior_covariance()).astype(np.float64)
+    is_apart = _are_apart(measurements)
+    prior: Floats = np.linalg.inv(prior_covariance(is_apart=is_apart)).astype(np.float64)
     measured = [np.log([target.value for target in each.targets]) for each in measurements]
     weights = [_weights(each) for each in measurements]
     logs = np.zeros(len(PARAMETERS)) if start is None else start.copy()
@@ -256,17 +244,49 @@ def _fit(
             precision = precision + design.T @ design
             gradient = gradient + design.T @ error
         step = np.clip(np.linalg.solve(precision, gradient), -_MOST_STEP, _MOST_STEP)
+        if is_apart:
+            step = _shortened(step, logs, lambda there: _loss(times, floor, there, measurements, prior))
         logs = logs + step
         if float(np.abs(step).max()) < 1e-3:
             break
     return logs, precision
 
 
+def _are_apart(measurements: Sequence[Measurement]) -> bool:
+    return any(each.trial.apart is not None for each in measurements)
+
+
+def _shortened(step: Floats, logs: Floats, loss: Callable[[Floats], float]) -> Floats:
+    """As much of a step as makes the fit better: beside a full prefill side TTFT bends within any step."""
+    before = loss(logs)
+    for _ in range(_MOST_HALVINGS):
+        if loss(logs + step) <= before:
+            break
+        step = step / 2.0
+    return step
+
+
+def _loss(times: RequestTimes, floor: Floor, logs: Floats, measurements: Sequence[Measurement], prior: Floats) -> float:
+    """What the fit makes small: errors in their spreads, those far off counting less, and the way from the prior."""
+    found = float(logs @ prior @ logs)
+    for each in measurements:
+        target = np.log([one.value for one in each.targets])
+        error = (target - values_at(times, floor, logs, each)) * _weights(each)
+        error = error[np.isfinite(error)]
+        found += float(np.sum(18.0 * (np.sqrt(1.0 + (error / 3.0) ** 2) - 1.0)))
+    return found
+
+
 def _weights(measurement: Measurement) -> Floats:
     """Several statistics of one latency in one point share its errors, so together they count as one."""
     kinds = [_kind(target) for target in measurement.targets]
     share = measurement.weight_fraction
-    return np.array([math.sqrt(share / kinds.count(kind)) / ERROR_SPREADS[kind] for kind in kinds])
+    spreads = _error_spreads(is_apart=measurement.trial.apart is not None)
+    return np.array([math.sqrt(share / kinds.count(kind)) / spreads[kind] for kind in kinds])
+
+
+def _error_spreads(*, is_apart: bool) -> dict[str, float]:
+    return APART_ERROR_SPREADS if is_apart else ERROR_SPREADS
 
 
 def _kind(target: Target) -> str:

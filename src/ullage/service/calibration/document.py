@@ -34,6 +34,43 @@ class CalibrationProvenance:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SplitUnderTest:
+    """The pools of tests whose prefill and decode were apart: device and parallelism are those of a prefill replica.
+
+    The provenance of the calibration has those of the replica that decodes.
+    """
+
+    prefill_replicas: int
+    device: str
+    tp: int
+    pp: int
+    ep: int
+    dp_attention: int
+    decode_replicas: int
+    transfer_bytes_per_s: float
+    overlapped_fraction: float
+
+    @property
+    def prefill_configuration(self) -> dict[str, str | int]:
+        """What of the provenance is otherwise for the replica that computes prompts."""
+        return {
+            "device": self.device,
+            "tp": self.tp,
+            "pp": self.pp,
+            "ep": self.ep,
+            "dp_attention": self.dp_attention,
+        }
+
+    @property
+    def words(self) -> str:
+        """The split, as part of a sentence."""
+        own = f"{self.prefill_replicas} prefill replica{'' if self.prefill_replicas == 1 else 's'}"
+        decode = f"{self.decode_replicas} decode replica{'' if self.decode_replicas == 1 else 's'}"
+        sends = f"{self.transfer_bytes_per_s / 1e9:.4g} GB/s between them"
+        return f"{own} (tp={self.tp} on {self.device}) and {decode}, {sends}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatedEngine:
     """What the user stated of the engine that was tested; None is the engine's default.
 
@@ -73,6 +110,19 @@ def engine_of(document: Mapping[str, Any], *, file: str) -> StatedEngine:
         fix = "Make it again with ullage calibrate."
         raise InputError(field=f"{file}: stated_engine", value=given, problem="is not an engine's settings", fix=fix)
     return StatedEngine(**{name: value for name, value in given.items() if name in known})
+
+
+def split_of(document: Mapping[str, Any], *, file: str) -> SplitUnderTest | None:
+    """The two pools that a document's tests ran on; None where one replica did both."""
+    given = document.get("split")
+    if given is None:
+        return None
+    kinds = {"int": (int,), "float": (int, float), "str": (str,)}
+    known = {each.name: kinds[str(each.type)] for each in fields(SplitUnderTest)}
+    if not isinstance(given, Mapping) or not all(type(given.get(name)) in kind for name, kind in known.items()):
+        fix = "Make it again with ullage calibrate."
+        raise InputError(field=f"{file}: split", value=given, problem="does not state two pools", fix=fix)
+    return SplitUnderTest(**{name: given[name] for name in known})
 
 
 def spread_of(document: Mapping[str, Any], *, file: str) -> FactorSpread:

@@ -16,7 +16,15 @@ from ullage.errors import InputError
 from ullage.evidence import Source
 from ullage.memory.budget import MemoryBudget
 from ullage.memory.settings import Runtime, whole
-from ullage.service.calibration.document import NOTHING_STATED, StatedEngine, engine_of, factors_of, spread_of
+from ullage.service.calibration.document import (
+    NOTHING_STATED,
+    SplitUnderTest,
+    StatedEngine,
+    engine_of,
+    factors_of,
+    split_of,
+    spread_of,
+)
 from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.replay import EngineLimits
 from ullage.service.calibration.tested_range import range_of
@@ -32,7 +40,11 @@ _SCALED = ("device", "tp", "pp", "ep", "dp_attention")
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationEvidence:
-    """What one calibration.json says. `tested` is the range that its load tests covered, where the file says so."""
+    """What one calibration.json says. `tested` is the range that its load tests covered, where the file says so.
+
+    `split` are the pools of tests whose prefill and decode were apart. `is_of_prefill` says that this is the evidence
+    as it holds for the replica that computes prompts.
+    """
 
     file: str
     configuration: Mapping[str, Any]
@@ -42,6 +54,21 @@ class CalibrationEvidence:
     tested: MeasuredRange | None = None
     notes: tuple[str, ...] = ()
     engine: StatedEngine = NOTHING_STATED
+    split: SplitUnderTest | None = None
+    is_of_prefill: bool = False
+
+    @property
+    def of_prefill(self) -> CalibrationEvidence:
+        """What it says of the replica that computes prompts; tests of one replica say it of that one."""
+        if self.split is None:
+            return self
+        return replace(
+            self,
+            configuration={**self.configuration, **self.split.prefill_configuration},
+            is_of_prefill=True,
+            # The scheduler's limits that were stated are those of the replica that decodes.
+            engine=StatedEngine(engine_version=self.engine.engine_version),
+        )
 
 
 def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidence:
@@ -65,6 +92,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
         tested=range_of(document.get("tested")),
         notes=_notes(document.get("anomalies")),
         engine=engine_of(document, file=file),
+        split=split_of(document, file=file),
     )
 
 
@@ -116,8 +144,19 @@ def with_calibration(
     if tested is not None:
         limits = engine_limits(memory.runtime, memory.kv_tokens)
         band = fit_band(times, spread, tested, most_sequences=limits.max_sequences, most_kv_tokens=limits.kv_tokens)
+        if evidence.is_of_prefill:
+            # Its steps are prompts, and these err as first tokens do.
+            band = replace(band, tpot_low_ratio=band.ttft_low_ratio, tpot_high_ratio=band.ttft_high_ratio)
     made = calibrated_step(step, evidence.factors, evidence.source, band=band, tested=tested, spread=spread)
-    return replace(made, notes=(*evidence.notes, *_otherwise(evidence, memory)))
+    return replace(made, notes=(*evidence.notes, *_apart(evidence), *_otherwise(evidence, memory)))
+
+
+def _apart(evidence: CalibrationEvidence) -> tuple[str, ...]:
+    """That prompts and answers were measured on different replicas, which a replica that does both is not."""
+    if evidence.split is None:
+        return ()
+    said = f"{evidence.file} was fitted to tests of disaggregated pools: {evidence.split.words}"
+    return (f"{said}. The factor on prompt tokens is that of the prefill replicas.",)
 
 
 def _otherwise(evidence: CalibrationEvidence, memory: MemoryBudget) -> tuple[str, ...]:

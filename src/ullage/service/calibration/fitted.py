@@ -28,6 +28,7 @@ from ullage.service.calibration.hits import are_unknown
 from ullage.service.calibration.lengths import ASSUMED, lengths_of_test
 from ullage.service.calibration.prediction import fit_band
 from ullage.service.calibration.repeats import (
+    NOT_STATED,
     NotRepeatable,
     RepeatTerms,
     in_flight_of_waiting_client,
@@ -51,6 +52,11 @@ FACTOR_SPREADS = 2.5
 """A factor so many prior spreads away from 1 is no correction of an estimate, but another configuration."""
 NOT_MONOTONE_RATIO = 0.9
 """More load never makes a token faster; by more than this it is no luck of the run."""
+_INSPECT_FIX = "Run ullage calibrate --inspect FILE to see what was read."
+_SPLIT_FIX = (
+    "Fit them with ullage calibrate FILE --prefill REPLICAS:tp=N --transfer RATE --out FILE; a plan takes what it "
+    "writes as evidence.calibrations."
+)
 # What prefix hits that nobody stated may move, as spreads of a logarithm.
 _UNKNOWN_HITS = {"tpot": 0.05, "ttft": 0.35}
 
@@ -136,7 +142,7 @@ def measurements_of(
             field="load tests",
             value=[name for name, _ in tests],
             problem=f"no point can be repeated: {reasons}",
-            fix="Run ullage calibrate --inspect FILE to see what was read.",
+            fix=_SPLIT_FIX if any(NOT_STATED in each.reason for each in left_out) else _INSPECT_FIX,
         )
     return used, left_out
 
@@ -168,7 +174,8 @@ def _breaches(floor: Floor, used: Sequence[Measurement]) -> Iterator[tuple[str, 
             elif target.latency == "ttft":
                 cached = 0 if trial.cached_tokens is None else trial.cached_tokens
                 shortest = int((trial.prompt_tokens - cached).min())
-                breach = prefill_breach(floor, prompt_tokens_per_s=shortest / target.value, prompt_tokens=shortest)
+                computes = floor if trial.apart is None else trial.apart.prefill_floor
+                breach = prefill_breach(computes, prompt_tokens_per_s=shortest / target.value, prompt_tokens=shortest)
             if breach is not None:
                 yield each.name, breach
 
@@ -182,8 +189,9 @@ def _broken(breaches: Sequence[tuple[str, Breach]]) -> tuple[EvidenceAnomaly, ..
 
 def _anomalies(fit: Calibration, points: Sequence[Point], terms: RepeatTerms) -> Iterator[EvidenceAnomaly]:
     for each in fit.parameters:
-        if abs(math.log(each.value_ratio)) > FACTOR_SPREADS * prior_spread(each.name):
-            far = math.exp(FACTOR_SPREADS * prior_spread(each.name))
+        spread = prior_spread(each.name, is_apart=terms.apart is not None)
+        if abs(math.log(each.value_ratio)) > FACTOR_SPREADS * spread:
+            far = math.exp(FACTOR_SPREADS * spread)
             yield EvidenceAnomaly(
                 name="factor",
                 sentence=f"The factor {each.name} is {each.value_ratio:.2f}, and estimates are not off by more than "

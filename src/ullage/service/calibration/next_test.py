@@ -16,6 +16,7 @@ from ullage.foreign import shell_word
 from ullage.service.calibration.calibration import ERROR_SPREADS, Calibration, Measurement, Target, sensitivity
 from ullage.service.calibration.replay import (
     PROMPTS_PER_CLIENT,
+    ApartTest,
     EngineLimits,
     LoadTestReplay,
     RequestTimes,
@@ -42,9 +43,16 @@ class NextTest:
 
 
 def next_test(
-    times: RequestTimes, floor: Floor, calibration: Calibration, limits: EngineLimits, *, model: str, tool: str = "vllm"
+    times: RequestTimes,
+    floor: Floor,
+    calibration: Calibration,
+    limits: EngineLimits,
+    *,
+    model: str,
+    tool: str = "vllm",
+    apart: ApartTest | None = None,
 ) -> NextTest:
-    """The candidate with the largest gain."""
+    """The candidate with the largest gain; `apart` are the two pools that it would run on, where there are two."""
     check_name(tool, COMMANDS, field="tool")
     logs = np.array([calibration.factors.log(name) for name in PARAMETERS])
     precision = np.linalg.inv(np.array(calibration.spread.covariance))
@@ -53,7 +61,7 @@ def next_test(
         for clients in CONCURRENCIES:
             if clients > limits.max_sequences or prompt + output > limits.kv_tokens:
                 continue
-            _, slopes = sensitivity(times, floor, logs, _candidate(prompt, output, clients, limits))
+            _, slopes = sensitivity(times, floor, logs, _candidate(prompt, output, clients, limits, apart))
             weighted = slopes / np.array([[ERROR_SPREADS["ttft"]], [ERROR_SPREADS["tpot"]]])
             more = np.linalg.slogdet(precision + weighted.T @ weighted)[1] - np.linalg.slogdet(precision)[1]
             if best is None or more / 2 > best[0]:
@@ -72,7 +80,7 @@ def next_test(
     )
 
 
-def _candidate(prompt: int, output: int, clients: int, limits: EngineLimits) -> Measurement:
+def _candidate(prompt: int, output: int, clients: int, limits: EngineLimits, apart: ApartTest | None) -> Measurement:
     rng = np.random.default_rng(0)
     count = clients * PROMPTS_PER_CLIENT
     trial = LoadTestReplay(
@@ -80,6 +88,7 @@ def _candidate(prompt: int, output: int, clients: int, limits: EngineLimits) -> 
         output_tokens=uniform_lengths(output, count, least_fraction=1.0, rng=rng),
         limits=limits,
         clients=clients,
+        apart=apart,
     )
     targets: Sequence[Target] = [Target(latency=each, statistic="mean", value=1.0) for each in ("ttft", "tpot")]
     return Measurement(name="candidate", trial=trial, targets=tuple(targets))

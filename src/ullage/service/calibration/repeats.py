@@ -33,6 +33,7 @@ from ullage.service.steps.work import Floats
 TPOT_DEFINITIONS = (Definition.TPOT, Definition.ITL_PER_REQUEST)
 CAP_REACHED_FRACTION = 0.5
 """Of a cap that binds, so much is under way on average even in a run that is short against its first and last."""
+NOT_STATED = "the split is not stated"
 BY_CHUNK = (Flag.DECODE_TIME_DISAGREES,)
 
 
@@ -154,7 +155,7 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
 def _not_apart(point: Point, terms: RepeatTerms) -> NotRepeatable | None:
     """Why a test of two pools cannot be repeated, where it cannot."""
     if terms.apart is None and point.subject.is_apart:
-        reason = "ran disaggregated, and the split is not stated: give --prefill and --transfer"
+        reason = f"ran disaggregated, and {NOT_STATED}: give --prefill and --transfer"
         return NotRepeatable(point=point.name, reason=reason)
     if terms.apart is not None and (terms.timeout_s or point.load.timeout_s):
         return NotRepeatable(point=point.name, reason="has clients that give up, which is not simulated for two pools")

@@ -13,9 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.errors import InputError
-from ullage.service.disaggregated import KvTransfer, SplitPools, SplitTraffic, serve_split, serve_split_clients
+from ullage.service.disaggregated import (
+    KvTransfer,
+    SplitPools,
+    SplitTraffic,
+    rank_of,
+    ranks_at_work,
+    serve_split,
+    serve_split_clients,
+)
 from ullage.service.replica import Replica
-from ullage.service.steps.scaled import Factors, ScaledStep
+from ullage.service.steps.floor import Floor
+from ullage.service.steps.floored import scaled
+from ullage.service.steps.scaled import CorrectedStep, Factors, ScaledStep
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats
 from ullage.service.trial.trial import play
@@ -69,13 +79,16 @@ class EngineLimits:
 class ApartTest:
     """The pools of a test whose prefill and decode were apart. The replica that is fitted is the one that decodes.
 
-    `prefill` are the estimated step times of a prefill replica; what a fit finds of the decode replica's is taken to
-    hold for its parts too, since both are the same model, engine and kernels.
+    `prefill` are the estimated step times of a prefill replica and `prefill_floor` is what they cannot beat; what a fit
+    finds of the decode replica's is taken to hold for its parts too, since both are the same model, engine and kernels.
+    Where attention is data-parallel over `prefill_ranks`, each rank of a prefill replica has a queue of its own.
     """
 
     prefill: RequestTimes
+    prefill_floor: Floor
     prefill_limits: EngineLimits
     prefill_replicas: int
+    prefill_ranks: int = 1
     decode_replicas: int
     transfer: KvTransfer
 
@@ -223,14 +236,17 @@ def _engine(times: RequestTimes, limits: EngineLimits, trial: LoadTestReplay) ->
 
 def _replay_apart(times: RequestTimes, trial: LoadTestReplay, apart: ApartTest) -> Replayed:
     """The test on its two pools: prompts on one, answers on the other, the KV sent between."""
-    factors = factors_of(times)
-    prefill = apart.prefill if factors is None else ScaledStep(times=apart.prefill, factors=factors)
+    factors = fitted_factors(times)
+    prefill = apart.prefill if factors is None else scaled(apart.prefill, apart.prefill_floor, factors)
+    computes = Replica(engine=_engine(prefill, apart.prefill_limits, trial))
+    ranks = ranks_at_work(apart.prefill_ranks, apart.prefill_replicas, trial.clients)
     pools = SplitPools(
-        prefill=Replica(engine=_engine(prefill, apart.prefill_limits, trial)),
+        prefill=computes if ranks == 1 else rank_of(computes, prefill, ranks),
         prefill_replicas=apart.prefill_replicas,
+        prefill_ranks=ranks,
         decode=Replica(engine=_engine(times, trial.limits, trial)),
         decode_replicas=apart.decode_replicas,
-        transfer=apart.transfer,
+        transfer=apart.transfer if factors is None else apart.transfer.scaled(factors.request_ratio),
     )
     traffic = SplitTraffic(
         arrival_s=np.zeros(trial.prompt_tokens.size) if trial.arrival_s is None else trial.arrival_s,
@@ -259,6 +275,14 @@ def factors_of(times: object) -> Factors | None:
         return times.factors
     inner = getattr(times, "times", None)
     return None if inner is None else factors_of(inner)
+
+
+def fitted_factors(times: object) -> Factors | None:
+    """The factors that were fitted to the user's own tests; published corrections are a part of the estimate."""
+    if isinstance(times, ScaledStep) and not isinstance(times, CorrectedStep):
+        return times.factors
+    inner = getattr(times, "times", None)
+    return None if inner is None else fitted_factors(inner)
 
 
 def polling_s(times: StepTimes, poll_steps: int, batch_wait_steps: int = 0) -> tuple[float, float]:

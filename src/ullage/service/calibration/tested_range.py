@@ -34,7 +34,8 @@ def load_of(times: RequestTimes, trial: LoadTestReplay) -> tuple[float, float, f
     running = min(running, float(trial.limits.max_sequences))
     # A sequence holds its prompt throughout and half of its answer on average.
     context = float(np.mean(trial.prompt_tokens) + np.mean(trial.output_tokens) / 2)
-    longest = float(min(np.percentile(trial.prompt_tokens, 95), trial.limits.budget_tokens))
+    computes = trial.limits if trial.apart is None else trial.apart.prefill_limits
+    longest = float(min(np.percentile(trial.prompt_tokens, 95), computes.budget_tokens))
     return running, min(running * context, float(trial.limits.kv_tokens)), longest
 
 

@@ -84,3 +84,8 @@ class ScaledStep:
     @property
     def request_overhead_s(self) -> float:
         return self.factors.request_ratio * self.times.request_overhead_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectedStep(ScaledStep):
+    """An estimate as published measurements of its configuration correct it: still an estimate, and no fit."""

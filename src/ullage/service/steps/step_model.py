@@ -36,7 +36,7 @@ from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.nearness import EXACT, nearness
 from ullage.service.steps.roofline import Rates, Roofline
-from ullage.service.steps.scaled import PARAMETERS, ScaledStep
+from ullage.service.steps.scaled import PARAMETERS, CorrectedStep
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.steps.work import Floats, replica_work
 from ullage.simulate.engine import StepTable
@@ -135,7 +135,7 @@ def replica_step(model: Model, device: Device, runtime: Runtime) -> StepModel:
     own = band(efficiencies().sheets[f"band-{near.kind}"], near.kind)
     if near.kind != EXACT:
         return replace(estimate, band=own, notes=near.notes)
-    times = ScaledStep(times=estimate, factors=near.factors)
+    times = CorrectedStep(times=estimate, factors=near.factors)
     facts = tuple(
         Assumption(
             name=f"nearness.{name}_ratio",

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ullage.errors import InputError, Rejection
+from ullage.evidence import Evidence
+from ullage.service.calibration.replay import fitted_factors
 from ullage.service.comparison import Arrangement, colocated, split_arrangement
 from ullage.service.disaggregated import HANDOVER_S, KvTransfer, SplitPools, SplitTraffic, rank_of, splits
+from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from ullage.load.pool import PoolSides
     from ullage.memory.budget import MemoryBudget
     from ullage.memory.settings import Runtime, RuntimeSettings
+    from ullage.memory.sharding import Sharding
+    from ullage.service.calibration.document import SplitUnderTest
     from ullage.service.calibration.replay import ApartTest
     from ullage.service.served import ServedPool
     from ullage.service.steps.step_model import StepModel
@@ -77,6 +82,8 @@ class SplitSimulated(VerbAnswer):
     def notes(self) -> tuple[str, ...]:
         """What to keep in mind when reading the numbers."""
         found = [*self.step.notes, self._verdict()]
+        if self.step.evidence is Evidence.CALIBRATED:
+            found.append("Prefill replicas are the estimate scaled by the factors that were fitted to the tests.")
         found.append(
             "Not simulated: failures of either pool, transfers that queue for a link, and prompts recomputed where "
             "a decode replica runs out of cache."
@@ -136,7 +143,8 @@ def serve_apart(
     found = _prefill_of(prefill, memory.model, memory.device, memory.runtime.settings)
     if isinstance(found, Rejection):
         return found
-    prefill_memory, prefill_step = found
+    factors = fitted_factors(step)
+    prefill_memory, prefill_step = found[0], _as_calibrated(found[1], factors)
     ranks = prefill_memory.runtime.sharding.dp_attention
     whole = replica_of(prefill_step, prefill_memory)
     pools = SplitPools(
@@ -150,7 +158,7 @@ def serve_apart(
             bandwidth_bytes_per_s=prefill.bandwidth_bytes_per_s,
             overlapped_fraction=prefill.overlapped_fraction,
             handover_s=HANDOVER_S,
-        ),
+        ).scaled(1.0 if factors is None else factors.request_ratio),
     )
     traffic = _traffic(stream, pools)
     class_of = stream.class_index
@@ -177,12 +185,11 @@ def _prefill_of(
     """The decode pool's replica with what is stated otherwise; a prompt needs no drafts."""
     from ullage.facts.device import find_device
     from ullage.memory.budget import memory_budget
-    from ullage.planning.sides import resharded
     from ullage.service.calibration.pool_step import pool_step
 
     run = replace(
         settings,
-        sharding=settings.sharding if prefill.tp is None else resharded(settings.sharding, prefill.tp),
+        sharding=_prefill_sharding(prefill, settings.sharding),
         speculation=None,
         step_tokens=prefill.budget_tokens or settings.step_tokens,
         max_sequences=prefill.max_sequences or settings.max_sequences,
@@ -191,6 +198,20 @@ def _prefill_of(
     own = device if prefill.device is None else find_device(prefill.device, field="--prefill")
     found = memory_budget(model, own, run)
     return found if isinstance(found, Rejection) else (found, pool_step(found))
+
+
+def _prefill_sharding(prefill: PrefillChoice, decode: Sharding) -> Sharding:
+    from ullage.planning.sides import resharded
+
+    return decode if prefill.tp is None else resharded(decode, prefill.tp)
+
+
+def _as_calibrated(prefill: StepModel, factors: Factors | None) -> StepModel:
+    """The prefill replica's estimate by the factors that tests found of the decode replica's, where there are any."""
+    if factors is None:
+        return prefill
+    times = ScaledStep(times=prefill, factors=factors)
+    return replace(prefill, times=times, request_overhead_s=times.request_overhead_s)
 
 
 def _traffic(stream: Stream, pools: SplitPools) -> SplitTraffic:
@@ -276,29 +297,23 @@ def _planned_apart(
     return choice, pool if pool.replicas is not None else replace(pool, replicas=sized[1])
 
 
-def apart_test(
-    model: Model,
-    device: Device,
-    decode: Runtime,
-    prefill: str | None,
-    transfer: str | None,
-    replicas: int | None,
-) -> ApartTest | None:
-    """The pools of load tests whose prefill was apart, as typed; None where it was not."""
+def apart_test(model: Model, device: Device, decode: Runtime, chosen: PrefillChoice, replicas: int | None) -> ApartTest:
+    """The pools of load tests whose prefill was apart: `replicas` of the decode runtime behind the prefill pool."""
     from ullage.memory.kv import cache_cost
     from ullage.service.calibration.evidence import engine_limits
     from ullage.service.calibration.replay import ApartTest
 
-    chosen = parse_prefill(prefill, transfer)
-    if chosen is None:
-        return None
     found = _prefill_of(chosen, model, device, decode.settings)
     if isinstance(found, Rejection):
-        raise InputError(field="--prefill", value=prefill, problem=found.reason, fix="Give more devices for a replica.")
+        raise InputError(
+            field="--prefill", value=chosen.replicas, problem=found.reason, fix="Give more devices for a replica."
+        )
     memory, step = found
     return ApartTest(
         prefill=step,
+        prefill_floor=step.floor,
         prefill_limits=engine_limits(memory.runtime, memory.kv_tokens),
+        prefill_ranks=memory.runtime.sharding.dp_attention,
         prefill_replicas=chosen.replicas,
         decode_replicas=replicas or 1,
         transfer=KvTransfer(
@@ -310,15 +325,27 @@ def apart_test(
     )
 
 
-def check_apart(*, has_own_rate: bool, is_plain: bool) -> None:
+def split_under_test(chosen: PrefillChoice, device: Device, decode: Sharding, replicas: int | None) -> SplitUnderTest:
+    """The same pools as a calibration states them, for whoever uses it."""
+    from ullage.facts.device import find_device
+    from ullage.service.calibration.document import SplitUnderTest
+
+    cuts = _prefill_sharding(chosen, decode)
+    return SplitUnderTest(
+        prefill_replicas=chosen.replicas,
+        device=device.name if chosen.device is None else find_device(chosen.device, field="--prefill").name,
+        tp=cuts.tp,
+        pp=cuts.pp,
+        ep=cuts.ep,
+        dp_attention=cuts.dp_attention,
+        decode_replicas=replicas or 1,
+        transfer_bytes_per_s=chosen.bandwidth_bytes_per_s,
+        overlapped_fraction=chosen.overlapped_fraction,
+    )
+
+
+def check_apart(*, is_plain: bool) -> None:
     """Refuse by name what two pools are not simulated with."""
-    if not has_own_rate:
-        raise InputError(
-            field="--prefill",
-            value="--clients or --load-test",
-            problem="two pools are simulated with requests that arrive at a rate",
-            fix="Give a trace, a plan, or --prompt-tokens, --output-tokens and --rate.",
-        )
     if not is_plain:
         raise InputError(
             field="--prefill",
