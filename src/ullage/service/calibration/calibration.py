@@ -21,7 +21,7 @@ from ullage.errors import InputError
 from ullage.service.calibration.replay import LoadTestReplay, Replayed, RequestTimes, replay
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
-from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
+from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep, refitted
 from ullage.service.steps.work import Floats
 
 # How far estimates are off, as the spread of a logarithm: all parts together, and each part by itself beside that. From
@@ -197,7 +197,7 @@ def fit_factors(times: RequestTimes, floor: Floor, measurements: Sequence[Measur
 
 def scaled(times: RequestTimes, floor: Floor, factors: Factors) -> RequestTimes:
     """The calibrated step times, not below the floor."""
-    return _Floored(times=ScaledStep(times=times, factors=factors), floor=floor)
+    return _Floored(times=refitted(times, factors), floor=floor)
 
 
 def sensitivity(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> tuple[Floats, Floats]:

@@ -135,7 +135,8 @@ def replica_step(model: Model, device: Device, runtime: Runtime) -> StepModel:
     own = band(efficiencies().sheets[f"band-{near.kind}"], near.kind)
     if near.kind != EXACT:
         return replace(estimate, band=own, notes=near.notes)
-    times = ScaledStep(times=estimate, factors=near.factors)
+    # Published configurations were fitted with parts that add up.
+    times = ScaledStep(times=estimate, factors=near.factors, is_hidden=False)
     facts = tuple(
         Assumption(
             name=f"nearness.{name}_ratio",
