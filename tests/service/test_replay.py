@@ -72,13 +72,13 @@ def test_the_engines_own_ttft_leaves_out_what_lies_outside() -> None:
 
 
 def test_fixed_and_growth_are_told_apart() -> None:
-    """A slower step of one sequence moves all steps by the same time; more growth leaves that one where it was."""
+    """A faster step of one sequence moves all steps by the same time; more growth leaves that one where it was."""
     times = Flat(sequence_s=1e-4)
     few, many = np.array([1.0, 64.0]), np.array([64.0, 64.0])
     base = times.decode_s(few, many)
-    fixed = ScaledStep(times=times, factors=Factors(fixed_ratio=1.5)).decode_s(few, many)
+    fixed = ScaledStep(times=times, factors=Factors(fixed_ratio=0.5)).decode_s(few, many)
     growth = ScaledStep(times=times, factors=Factors(sequences_ratio=1.5)).decode_s(few, many)
-    assert fixed - base == pytest.approx([0.5 * base[0]] * 2)
+    assert fixed - base == pytest.approx([-0.5 * base[0]] * 2)
     assert growth[0] == pytest.approx(base[0])
     assert growth[1] - growth[0] == pytest.approx(1.5 * (base[1] - base[0]))
 

@@ -31,7 +31,7 @@ from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, Repl
 from ullage.service.calibration.tested_range import range_tested
 from ullage.service.stage import calibrated_step
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
-from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
+from ullage.service.steps.scaled import Factors, ScaledStep, refitted
 from ullage.service.steps.step_model import StepModel
 
 # Loads that are looked for, as shares of all requests that came at a lower one.
@@ -102,7 +102,7 @@ def refit_steps(
     if not used:
         return None
     fit = calibrate(replica.step, replica.estimate.floor, used)
-    step_fitted = ScaledStep(times=replica.step, factors=fit.factors)
+    step_fitted = refitted(replica.step, fit.factors)
     whole = replace(fit, factors=_composed(replica.step, fit.factors))
     loads = tuple(
         _load(seen, rate, mask, each, replay(step_fitted, each.trial))
@@ -159,9 +159,7 @@ def _refit(
 def _composed(step: StepModel, more: Factors) -> Factors:
     """Factors on the estimate, where the plan's steps are the estimate times factors already."""
     own = factors_of(step)
-    if own is None:
-        return more
-    return Factors.of_logs(np.array([own.log(name) + more.log(name) for name in PARAMETERS]))
+    return more if own is None else more.on_top_of(own)
 
 
 def _loads(seen: Observation) -> Iterator[tuple[float, NDArray[np.bool_]]]:

@@ -20,10 +20,11 @@ def with_adapters(step: StepModel, runtime: Runtime) -> StepModel:
     if given is None:
         return step
     ratio = 1.0 + float(given.slowdown.value)
+    factors = Factors(fixed_ratio=ratio, sequences_ratio=ratio, prefill_ratio=ratio)
     return replace(
         step,
         kind=f"{step.kind} with adapters",
-        times=ScaledStep(times=step, factors=Factors(fixed_ratio=ratio, sequences_ratio=ratio, prefill_ratio=ratio)),
+        times=ScaledStep(times=step, factors=factors, is_hidden=False),
         evidence=max(step.evidence, Evidence.ESTIMATED, key=lambda each: each.rank),
         facts=(*step.facts, given.slowdown),
         notes=(*step.notes, _note(given.slots, ratio - 1.0)),

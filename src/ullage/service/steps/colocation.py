@@ -103,7 +103,7 @@ def beside(step: StepModel, ratio: Assumption) -> StepModel:
     return replace(
         step,
         kind=f"{step.kind}, beside others on its device",
-        times=ScaledStep(times=step, factors=factors),
+        times=ScaledStep(times=step, factors=factors, is_hidden=False),
         evidence=max(step.evidence, ratio.evidence, key=lambda each: each.rank),
         facts=(*step.facts, ratio),
         notes=(*step.notes, _note(ratio)),

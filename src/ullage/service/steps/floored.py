@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ullage.service.steps.floor import Floor
-from ullage.service.steps.scaled import Factors, ScaledStep
+from ullage.service.steps.scaled import Factors, ScaledStep, refitted
 from ullage.service.steps.work import Floats
 
 if TYPE_CHECKING:
@@ -39,4 +39,4 @@ class FlooredStep:
 
 def scaled(times: RequestTimes, floor: Floor, factors: Factors) -> FlooredStep:
     """The calibrated step times, not below the floor."""
-    return FlooredStep(times=ScaledStep(times=times, factors=factors), floor=floor)
+    return FlooredStep(times=refitted(times, factors), floor=floor)

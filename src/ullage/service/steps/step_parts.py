@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ullage.service.steps.roofline import IDEAL, Rates, Roofline
-from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep
+from ullage.service.steps.scaled import Factors, ScaledStep
 from ullage.service.steps.speculative import SpeculativeStep
 from ullage.service.steps.step_model import StepModel
 from ullage.service.steps.tables import StepTimes
@@ -87,18 +87,12 @@ def _roofline(step: StepModel) -> tuple[Roofline, Factors, bool]:
     factors = Factors()
     while isinstance(times, ScaledStep | StepModel | SpeculativeStep):
         if isinstance(times, ScaledStep):
-            factors = _both(factors, times.factors)
+            # An estimate that published measurements correct is scaled to load tests in its turn.
+            factors = factors.on_top_of(times.factors)
         times = times.times
     if isinstance(times, Roofline):
         return times, factors, False
     return Roofline(work=step.floor.work, rates=step.floor.rates, efficiencies=IDEAL), Factors(), True
-
-
-def _both(one: Factors, other: Factors) -> Factors:
-    """Factors on factors: an estimate that published measurements correct is scaled to load tests in its turn."""
-    return Factors(
-        **{f"{name}_ratio": getattr(one, f"{name}_ratio") * getattr(other, f"{name}_ratio") for name in PARAMETERS}
-    )
 
 
 def _reading(roofline: Roofline, sums: _Sums, steps: float) -> tuple[float, float]:
