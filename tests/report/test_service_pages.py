@@ -573,6 +573,8 @@ def test_a_calibration() -> None:
         """
         replica: model 606 on 344124 x device 371; points: 814; left out: 2; anomalies: name 427, name 428
         model 606 on device 371, engine 658, tp=726 pp=474 ep=486 dp_attention=242: 814 points
+        Disaggregated: 192 prefill replicas (tp=727 on device 372) and 694 decode replicas, 3.384e-07 GB/s between them.
+          The factors hold for both sides.
 
         factor | value | 80 % range | known | on
         fixed | 380.77 | 437.33 to 470.66 | yes | step time of one sequence
