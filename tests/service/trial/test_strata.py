@@ -168,14 +168,14 @@ def many(seed: int) -> Strata:
     return strata_of(mix(), span_s=SPAN_S, seed=seed, work_s=WORK_S, replicas=64)
 
 
-def test_rates_foretell_windows_of_many_replicas_alone_and_take_no_side() -> None:
-    """What is foretold is held against the mean of the mix, which no seed moves: a thousand candidates lie about it."""
+def test_rates_tell_windows_of_many_replicas_alone_and_take_no_side() -> None:
+    """What rates tell is compared with the mean of the mix, which no seed moves; candidates lie about it."""
     few = strata_of(mix(), span_s=SPAN_S, seed=1, work_s=WORK_S, replicas=63)
     assert few.surges == ()
     assert many(1).seeds == few.seeds
     for found in (many(1), many(2)):
         surges = np.concatenate([part[0] for part in found.surges])
-        error = surges.std() * np.sqrt(1.0 / surges.size + 1.0 / found.reference)
+        error = surges.std() * np.sqrt(1.0 / surges.size + 1.0 / found.reference_windows)
         assert abs(surges.mean()) < 4.0 * error
         assert found.surges[0].mean() > 0.0 > found.surges[-1].mean()
     one, other = (np.concatenate([part[0] for part in many(seed).surges]).mean() for seed in (1, 2))

@@ -103,7 +103,7 @@ SCOUT = Effort(most_windows=12, most_requests=1e6, first_fraction=0.4)
 class Judged:
     """One SLO, error budget or the backlog at a load: the share that missed it, its standard error, what is allowed.
 
-    The part of the error that is `common` is the same at other loads: it is in what all their windows are held against.
+    The part of the error that is `common` is the same at other loads: it lies in what their windows are compared with.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Sample:
     windows: tuple[tuple[Window, ...], ...]
     candidates: int
     surges: tuple[Floats, ...] = field(default=(), compare=False)
-    reference: int = 0
+    reference_windows: int = 0
 
     @property
     def count(self) -> int:
@@ -273,7 +273,7 @@ class Sample:
             variance = _variance(part) if whole is None else _fitted_ratio(self.count) * np.mean(part**2, axis=1)
             own = own + weight**2 * np.maximum(variance, least) / part.shape[1]
             between = between + weight * (part.mean(axis=1) ** 2 if whole is None else (whole[place] ** 2).mean(axis=1))
-        common = between / (self.candidates if whole is None else max(self.reference, 1))
+        common = between / (self.candidates if whole is None else max(self.reference_windows, 1))
         return np.sqrt(own + common), np.sqrt(common)
 
     def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], open_: Sequence[Floats]) -> list[Floats]:
@@ -539,7 +539,7 @@ def sampled(
         windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),
         candidates=strata.candidates,
         surges=tuple(part[:, :count] for part, count in zip(strata.surges, counts, strict=False)),
-        reference=strata.reference,
+        reference_windows=strata.reference_windows,
     )
 
 

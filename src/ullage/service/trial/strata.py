@@ -45,14 +45,14 @@ class Strata:
     """Seeds of windows by stratum, heaviest stratum first, in an order that chance gave; weights sum to 1.
 
     `surges` are of every stratum how much its windows' rates hurt (mix.py), less the mean of the mix: rows by
-    steepness, a column for each seed; none where the rates predict little. `reference` windows told that mean.
+    steepness, a column for each seed; none where the rates predict little. `reference_windows` told that mean.
     """
 
     weights: tuple[float, ...]
     seeds: tuple[tuple[int, ...], ...]
     first_windows: tuple[int, ...]
     surges: tuple[NDArray[np.float64], ...] = field(default=(), compare=False)
-    reference: int = 0
+    reference_windows: int = 0
 
     @property
     def candidates(self) -> int:
@@ -119,7 +119,7 @@ def _many(work: BurstyWork, span_s: float, seed: int) -> Strata:
     surges -= work.mean_surges(span_s=span_s, from_s=WARMUP_FRACTION * span_s, seeds=reference)[:, None]
     places = {each: place for place, each in enumerate(seeds)}
     by_stratum = tuple(surges[:, [places[each] for each in part]] for part in found.seeds)
-    return replace(found, first_windows=MANY_FIRST_WINDOWS, surges=by_stratum, reference=len(reference))
+    return replace(found, first_windows=MANY_FIRST_WINDOWS, surges=by_stratum, reference_windows=len(reference))
 
 
 def allocated(strata: Strata, spreads: Sequence[float], counts: Sequence[int], more: int) -> tuple[int, ...]:
