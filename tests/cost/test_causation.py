@@ -96,6 +96,26 @@ def test_parts_sum_to_the_fleet_whoever_is_in_it(needs: dict[str, float]) -> Non
     assert len(asked) == len(set(asked)) <= 2**MOST_PARTIES - 1, "every fleet is sized once"
 
 
+def test_what_light_parties_take_with_them_is_the_sum_of_what_each_takes() -> None:
+    """Of fifty alike four fleets that are nearly the whole are sized, not eight; all where one weighs much."""
+    needs = {f"party-{place:02}": 1.0 + place / 50 for place in range(50)}
+    asked: list[frozenset[str]] = []
+
+    def needed(some: frozenset[str]) -> float:
+        asked.append(some)
+        return sum(needs[each] for each in some)
+
+    found = causation(needs, needed)
+    assert sum(found.caused.values()) == pytest.approx(found.replicas)
+    assert found.caused["party-49"] == pytest.approx(needs["party-49"])
+    assert found.alone["(others)"] == pytest.approx(found.replicas - sum(sorted(needs.values())[-3:]))
+    assert sum(len(each) > 25 for each in asked) == 4
+    asked.clear()
+    heavy = causation({**needs, "party-00": 20.0}, needed)
+    assert sum(len(each) > 25 for each in asked) == 8
+    assert heavy.caused["party-49"] == pytest.approx(needs["party-49"])
+
+
 @given(st.permutations(NAMES))
 def test_the_order_of_the_parties_changes_nothing(order: list[str]) -> None:
     needs = {"a": 1.3, "b": 4.2, "c": 0.4, "d": 7.7}

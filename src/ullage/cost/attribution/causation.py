@@ -17,6 +17,9 @@ from itertools import permutations
 MOST_PARTIES = 4
 # In brackets, as no party of a log is likely to be called.
 OTHERS = "(others)"
+# Parties of at most such a share of all do not stand in each other's way beside all the others: what two of them add is
+# what each adds.
+LIGHT_FRACTION = 1 / 8
 # Two fleets a party are sized for so many of those who stand together, or one that is larger shares by weight.
 MOST_TOGETHER = 12
 
@@ -42,8 +45,10 @@ class Causation:
 def causation(weights: Mapping[str, float], needed: Needed, *, are_told_apart: bool = False) -> Causation:
     """The parts of the parties that `weights` names, its values only ordering them and dividing those beyond four.
 
-    Where these `are_told_apart`, up to a dozen of them share by the mean of what each needs alone and what falls away
-    without it, its first and its last place in an order; more share by their weights.
+    What light parties take with them when several leave the others is the sum of what each takes: of very many parties
+    half of the large fleets need not be sized. Where those beyond four `are_told_apart`, up to a dozen of them share by
+    the mean of what each needs alone and what falls away without it, its first and its last place in an order; more
+    share by their weights.
 
     >>> needs = {"": 0, "a": 3, "b": 4, "ab": 5}
     >>> found = causation({"a": 1.0, "b": 1.0}, lambda some: needs["".join(sorted(some))])
@@ -53,10 +58,15 @@ def causation(weights: Mapping[str, float], needed: Needed, *, are_told_apart: b
     parties = _parties(weights)
     names = list(parties)
     known: dict[frozenset[str], float] = {frozenset(): 0.0}
+    are_light = _are_light(weights, parties)
 
     def replicas(some: Sequence[str]) -> float:
         chosen = frozenset(some)
-        if chosen not in known:
+        gone = [each for each in names if each not in chosen]
+        if chosen not in known and are_light and len(gone) > 1 and OTHERS in chosen:
+            without = (replicas([other for other in names if other != each]) for each in gone)
+            known[chosen] = max(0.0, replicas(names) - sum(replicas(names) - each for each in without))
+        elif chosen not in known:
             known[chosen] = needed(frozenset(name for each in some for name in parties[each]))
         return known[chosen]
 
@@ -85,6 +95,12 @@ def causation(weights: Mapping[str, float], needed: Needed, *, are_told_apart: b
         alone={name: replicas([name]) for name in names},
         without={name: replicas([each for each in names if each != name]) for name in names},
     )
+
+
+def _are_light(weights: Mapping[str, float], parties: Mapping[str, Sequence[str]]) -> bool:
+    """Whether all who stand by themselves weigh next to nothing beside those who stand together."""
+    apart = [weights[each] for each in parties if each != OTHERS]
+    return OTHERS in parties and max(apart) <= LIGHT_FRACTION * sum(weights.values())
 
 
 def _parties(weights: Mapping[str, float]) -> dict[str, tuple[str, ...]]:

@@ -14,7 +14,7 @@ A stratum in which no window has been hurt yet says little about how rare that i
 is taken to hide half a window that is hurt as badly.
 
 Of many replicas a window's rates predict most of what it misses (strata.py). With x a window's surge less the mean of
-all candidates, and b the slope of r over x, the sum of r - b x takes the place of that of r: an estimate by regression,
+the mix, and b the slope of r over x, the sum of r - b x takes the place of that of r: an estimate by regression,
 in which it no longer matters whether the windows so far were heavier than most. Of several surges, and none, each
 share takes the one that leaves the smallest error.
 """
@@ -101,12 +101,16 @@ SCOUT = Effort(most_windows=12, most_requests=1e6, first_fraction=0.4)
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """One SLO, error budget or the backlog at a load: the share that missed it, its standard error, what is allowed."""
+    """One SLO, error budget or the backlog at a load: the share that missed it, its standard error, what is allowed.
+
+    The part of the error that is `common` is the same at other loads: it lies in what their windows are compared with.
+    """
 
     name: str
     missed_fraction: float
     error_fraction: float
     allowed_fraction: float
+    common_fraction: float = 0.0
 
     @property
     def distance(self) -> float:
@@ -137,6 +141,7 @@ class Sample:
     windows: tuple[tuple[Window, ...], ...]
     candidates: int
     surges: tuple[Floats, ...] = field(default=(), compare=False)
+    reference_windows: int = 0
 
     @property
     def count(self) -> int:
@@ -180,20 +185,30 @@ class Sample:
         total = self._sum(sent)
         share = np.divide(self._sum(missed), total, out=np.zeros_like(total), where=total > 0.0)
         residuals = [one - share[:, None] * other for one, other in zip(missed, sent, strict=True)]
-        error = self._error(residuals, self._hidden(missed, sent, residuals))
+        error, common = self._error(residuals, self._hidden(missed, sent, residuals))
         moved = np.zeros_like(share)
         if self.surges and min(len(part) for part in self.windows) < 2:
             # One window of a stratum tells nothing of how much its windows differ.
             error = np.full_like(share, math.inf)
         for surge in zip(*self.surges, strict=True):
             by, rest = self._predicted(residuals, surge)
-            smaller = self._error(rest, self._hidden(missed, sent, rest), residuals)
-            moved, error = np.where(smaller < error, by, moved), np.minimum(smaller, error)
-        error, moved = (np.divide(each, total, out=np.zeros_like(total), where=total > 0.0) for each in (error, moved))
-        share = np.maximum(share - moved, 0.0)
+            smaller, shared = self._error(rest, self._hidden(missed, sent, rest), residuals)
+            is_told = smaller < error
+            moved, common = np.where(is_told, by, moved), np.where(is_told, shared, common)
+            error = np.minimum(smaller, error)
+        error, common, moved = (
+            np.divide(each, total, out=np.zeros_like(total), where=total > 0.0) for each in (error, common, moved)
+        )
+        rows = np.stack([np.maximum(share - moved, 0.0), error, common], axis=1).tolist()
         return tuple(
-            Judged(name=name, missed_fraction=one, error_fraction=other, allowed_fraction=max(allowed, 1e-12))
-            for (name, allowed), one, other in zip(criteria.items(), share.tolist(), error.tolist(), strict=True)
+            Judged(
+                name=name,
+                missed_fraction=one,
+                error_fraction=other,
+                allowed_fraction=max(allowed, 1e-12),
+                common_fraction=shared,
+            )
+            for (name, allowed), (one, other, shared) in zip(criteria.items(), rows, strict=True)
         )
 
     def spreads(self, name: str, share: float) -> list[float]:
@@ -248,8 +263,8 @@ class Sample:
 
     def _error(
         self, residuals: Sequence[Floats], hidden: Sequence[Floats], whole: Sequence[Floats] | None = None
-    ) -> Floats:
-        """Of every row of residuals, the standard error of their weighted sum over strata.
+    ) -> tuple[Floats, Floats]:
+        """Of every row of residuals, the standard error of their weighted sum over strata, and its part that is common.
 
         Where they are what a surge leaves of the `whole`, they lie about zero in every stratum, and two were fitted.
         """
@@ -258,7 +273,8 @@ class Sample:
             variance = _variance(part) if whole is None else _fitted_ratio(self.count) * np.mean(part**2, axis=1)
             own = own + weight**2 * np.maximum(variance, least) / part.shape[1]
             between = between + weight * (part.mean(axis=1) ** 2 if whole is None else (whole[place] ** 2).mean(axis=1))
-        return np.sqrt(own + between / self.candidates)
+        common = between / (self.candidates if whole is None else max(self.reference_windows, 1))
+        return np.sqrt(own + common), np.sqrt(common)
 
     def _hidden(self, missed: Sequence[Floats], sent: Sequence[Floats], open_: Sequence[Floats]) -> list[Floats]:
         """The variance that strata may hide: half a window, as badly hurt as those of the stratum that is heavier.
@@ -292,7 +308,7 @@ class Decision:
     """The verdict of the windows of one load. `violated` names what fails, the clearest first.
 
     `is_decided` is false where the budget of windows ended with a share too close to what is allowed; `violated` then
-    names the verdict so far, and a purchase takes the safe side.
+    names the verdict so far, and a purchase takes the safe side. It rests on `beside_windows` of other loads too.
     """
 
     rate_rps: float
@@ -300,6 +316,7 @@ class Decision:
     sample: Sample
     is_decided: bool
     instability: Instability | None
+    beside_windows: int = 0
 
     @property
     def violated(self) -> tuple[str, ...]:
@@ -346,7 +363,7 @@ class Decision:
 
     @property
     def windows(self) -> int:
-        return self.sample.count
+        return self.sample.count + self.beside_windows
 
     @property
     def first(self) -> Judged | None:
@@ -366,15 +383,17 @@ def decide(
     seed: int,
     effort: Effort = FULL,
     in_passing: bool = False,
+    turn: int = 0,
     look: Look = window,
     map: Any = map,  # noqa: A002
 ) -> Decision:
     """Simulate windows until every SLO is decided, or the effort is spent.
 
-    A try of a search, `in_passing` and not shown, ends at fewer windows where those are clear. `look` is how
-    a window is simulated, where the trial's replicas are not all there is to it.
+    A try of a search, `in_passing` and not shown, ends at fewer windows where those are clear. Tries with another
+    `turn` begin with other windows. `look` is how a window is simulated, where the trial's replicas are not all there
+    is to it.
     """
-    strata = trial_strata(trial, probe, seed)
+    strata = trial_strata(trial, probe, seed).turned(turn)
     counts = effort.first_windows(strata)
     for part in _EARLY_LOOKS if in_passing and effort.first_fraction == 1.0 else ():
         few = effort.first_windows(strata, part)
@@ -421,6 +440,8 @@ def decide_beside(
     strata = trial_strata(part, probe, seed)
     counts, many = scout_windows(strata), base.found
     known = many.sample.first(counts)
+    begun = None if known is None else strata.begun_with([each[0].seed for each in known.windows])
+    strata = strata if begun is None else begun
     is_alike = known is not None and [one.seed for one in known.each] == strata.first_seeds(counts)
     if not is_alike or many.instability is not None or _names(many) != criteria_names(trial):
         return decide(trial, rate_rps, probe, seed=seed, effort=effort, map=map)
@@ -430,7 +451,7 @@ def decide_beside(
     base_part, base_rps = _part(base.trial, many.rate_rps)
     by_few = judge(base_part, base_rps, sampled(base_part, base_rps, strata, counts, map=map)).judged
     judged = tuple(_corrected(*each) for each in zip(found.judged, by_few, many.judged, strict=True))
-    is_decided = _are_decided([each.distance for each in judged])
+    is_decided = are_decided([each.distance for each in judged])
     return replace(found, rate_rps=rate_rps, judged=judged, is_decided=is_decided)
 
 
@@ -518,6 +539,7 @@ def sampled(
         windows=tuple(tuple(next(found) for _ in range(count)) for count in counts),
         candidates=strata.candidates,
         surges=tuple(part[:, :count] for part, count in zip(strata.surges, counts, strict=False)),
+        reference_windows=strata.reference_windows,
     )
 
 
@@ -525,11 +547,11 @@ def judge(trial: Trial, rate_rps: float, sample: Sample) -> Decision:
     """Every SLO and error budget by the windows so far."""
     judged = sample.judged(dict(_criteria(trial)))
     unstable = sample.instability
-    is_decided = _are_decided([each.distance for each in judged]) if unstable is None else unstable.is_decided
+    is_decided = are_decided([each.distance for each in judged]) if unstable is None else unstable.is_decided
     return Decision(rate_rps=rate_rps, judged=judged, sample=sample, is_decided=is_decided, instability=unstable)
 
 
-def _are_decided(distances: Sequence[float]) -> bool:
+def are_decided(distances: Sequence[float]) -> bool:
     """Whether a criterion fails with confidence, or all pass with confidence."""
     return any(each <= -DECIDED_ERRORS for each in distances) or all(each >= DECIDED_ERRORS for each in distances)
 

@@ -342,6 +342,9 @@ def _request_limit(slo_class: RequestClass, metric: Metric) -> float | None:
 _HEAVY_S = 120.0
 # Chosen on the built-in example at 300 req/s, where it explains TPOT (R2 0.92 of its logarithm).
 _LATELY_S, _SURGE_STEEPNESSES = 16.0, (5.0,)
+# Where a steady rate misses some per cent, thirty times as much is all there is to miss: one window in thousands, whose
+# rate is many times the mean, would otherwise outweigh all the others.
+_MOST_SURGE = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,16 +366,26 @@ class BurstyWork:
         """Of each seed's window, how much more than a steady rate would hurt: a row for every steepness.
 
         What is missed grows by a power of the load, so a window is hurt by the mean over its work of
-        exp(steepness * (load of the last seconds / mean load - 1)), from where it is counted on.
+        exp(steepness * (load of the last seconds / mean load - 1)), from where it is counted on, up to a limit.
         """
         shares, first = np.array(self.shares), round(from_s / CELL_S)
         found = np.empty((len(_SURGE_STEEPNESSES), len(seeds)))
         for place, each in enumerate(_candidates(self.bursts, span_s, tuple(seeds))):
-            rates = each @ shares
-            lately = _lately(rates)[first:] - 1.0
-            work = rates[first:] / rates[first:].sum()
-            found[:, place] = [work @ np.exp(steepness * lately) for steepness in _SURGE_STEEPNESSES]
+            found[:, place] = _surges(each @ shares, first)
         return found
+
+    def mean_surges(self, *, span_s: float, from_s: float, seeds: Sequence[int]) -> Floats:
+        """The mean surge over windows that are drawn for it, one after the other, and not kept."""
+        shares, first = np.array(self.shares), round(from_s / CELL_S)
+        found = [_surges(_levels(self.bursts, span_s, each) @ shares, first) for each in seeds]
+        mean: Floats = np.mean(found, axis=0)
+        return mean
+
+
+def _surges(rates: Floats, first: int) -> list[float]:
+    lately = _lately(rates)[first:] - 1.0
+    work = rates[first:] / rates[first:].sum()
+    return [float(work @ np.minimum(np.exp(each * lately), _MOST_SURGE)) for each in _SURGE_STEEPNESSES]
 
 
 def _lately(rates: Floats) -> Floats:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +35,7 @@ from ullage.service.trial.decide import (
     scout_windows,
     trial_strata,
 )
+from ullage.service.trial.line import on_line
 from ullage.service.trial.strata import MANY_REPLICAS
 from ullage.service.trial.trial import Trial
 from ullage.service.trial.window import Probe
@@ -55,8 +56,10 @@ MOST_WHOLE = 96
 MOST_REPLICAS = 1_000_000
 # A very large pool is searched in steps of about this share of it; windows cannot tell finer ones apart.
 _GRAINS = 64
-# Of what is bought every number is judged by so many times the first windows; what is shown needs fewer requests.
-_MANY_FIRST_FRACTION, _SHOWN_REQUESTS = 1.25, 1e6
+# What is shown and not bought needs fewer requests.
+_SHOWN_REQUESTS = 1e6
+# The next number to try is at most so far from the last, and so many end the search of a pool of many.
+_MOST_MOVE_FRACTION, _MOST_TRIED = 0.05, 12
 # Further below the answer than this, undecided numbers are not searched.
 _MOST_UNDECIDED = 2
 # Between two numbers so near, in parts of them, a straight line tells one that is shown.
@@ -369,29 +372,48 @@ def _least_of_many(
 ) -> LeastReplicas:
     """The smallest of very many replicas, in steps of `grain`, that meets every SLO with confidence.
 
-    Every number is judged by as many windows, and none ends early, so that where a search began and how it went leave
-    no trace in what it finds: the number is enough, and the next lower was tried and is not.
+    Every number is judged by the line through all that were tried near it (line.py), each on as many windows of its
+    own and none ended early: the number is enough, the next lower is not, and both and their neighbours were tried.
     """
-    known: dict[int, Decision] = {}
-
-    def at(replicas: int) -> Decision:
-        if replicas not in known:
-            pool, load_rps = tested_pool(trial, rate_rps, replicas)
-            known[replicas] = decide(pool, load_rps, probe, seed=seed, effort=effort, map=map)
-        return known[replicas]
-
-    most = -(-MOST_REPLICAS // grain)
-    found = -grain * last_passing(
-        lambda place: at(-place * grain).sure_excess, -near // grain, least=-most - 1, most=-1
-    )
-    if found > MOST_REPLICAS:
-        raise _too_many(rate_rps)
-    low = _least_undecided(at, known, found, grain)
+    tried: dict[int, Decision] = {}
+    found = min(near, MOST_REPLICAS // grain * grain)
+    missing = [found]
+    while missing:
+        pool, load_rps = tested_pool(trial, rate_rps, missing[0])
+        turn = missing[0] // grain
+        tried[missing[0]] = decide(pool, load_rps, probe, seed=seed, effort=effort, turn=turn, map=map)
+        found = _told(tried, found, grain)
+        if found > MOST_REPLICAS:
+            raise _too_many(rate_rps)
+        # Two numbers on either side of where the answer turns.
+        around = (found, found - grain, found + grain, found - 2 * grain)
+        missing = [each for each in around if each > 0 and each not in tried]
+        if len(tried) >= _MOST_TRIED and found in tried and on_line(tried, found).holds:
+            break
+    known = {each: on_line(tried, each) for each in tried}
+    low = _least_undecided(known.__getitem__, known, found, grain)
     pool, load_rps = tested_pool(trial, rate_rps, found)
     return LeastReplicas(
-        replicas=found, low_replicas=low, at=at(found), below=at(found - grain) if found > grain else None,
+        replicas=found, low_replicas=low, at=known[found],
+        below=on_line(tried, found - grain) if found > grain else None,
         tested_replicas=pool.replicas, tested_rps=load_rps, step_replicas=grain,
     )  # fmt: skip
+
+
+def _told(tried: Mapping[int, Decision], near: int, grain: int) -> int:
+    """The least number that holds as far as those that were tried tell, and a line reaches."""
+    found, reach = near, max(1, round(_MOST_MOVE_FRACTION * near / grain))
+    for _ in range(reach):
+        if on_line(tried, found).holds:
+            break
+        found += grain
+    else:
+        return found
+    for _ in range(reach if found == near else 0):
+        if found <= grain or not on_line(tried, found - grain).holds:
+            break
+        found -= grain
+    return found
 
 
 def _around(known: dict[int, Decision], found: int, grain: int, excess: Callable[[Decision], float]) -> tuple[int, int]:
@@ -428,7 +450,7 @@ def _enough_alone(trial: Trial, probe: Probe, *, seed: int, map: Any) -> LeastRe
 def _coarse(effort: Effort, *, is_bought: bool) -> Effort:
     """The effort that tells steps of very many replicas apart."""
     if is_bought:
-        return replace(effort, most_windows=1, first_fraction=_MANY_FIRST_FRACTION)
+        return replace(effort, most_windows=1)
     fewer = min(effort.most_requests, _SHOWN_REQUESTS)
     return replace(effort, most_requests=fewer, first_fraction=SCOUT.first_fraction)
 

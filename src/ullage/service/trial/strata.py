@@ -32,7 +32,10 @@ SHARES = (1 / 32, 1 / 16, 5 / 32, 1 / 4, 1 / 2)
 FIRST_WINDOWS = (6, 5, 4, 3, 2)
 # From so many replicas on they are many, and these are their first windows.
 MANY_REPLICAS = 64
-MANY_FIRST_WINDOWS = (2, 2, 3, 5, 8)
+MANY_FIRST_WINDOWS = (3, 2, 3, 3, 5)
+# What bursts do on average belongs to the mix and not to a seed: so many times as many windows as there are candidates
+# tell it, the same ones for every seed.
+_REFERENCE_RATIO, _REFERENCE_SEED = 2, 20_261_119
 # A window's first eighth fills the engines, and is not counted.
 WARMUP_FRACTION = 0.125
 
@@ -41,14 +44,15 @@ WARMUP_FRACTION = 0.125
 class Strata:
     """Seeds of windows by stratum, heaviest stratum first, in an order that chance gave; weights sum to 1.
 
-    `surges` are of every stratum how much its windows' rates hurt (mix.py), less the mean of all candidates: rows by
-    steepness, a column for each seed; none where the rates predict little.
+    `surges` are of every stratum how much its windows' rates hurt (mix.py), less the mean of the mix: rows by
+    steepness, a column for each seed; none where the rates predict little. `reference_windows` told that mean.
     """
 
     weights: tuple[float, ...]
     seeds: tuple[tuple[int, ...], ...]
     first_windows: tuple[int, ...]
     surges: tuple[NDArray[np.float64], ...] = field(default=(), compare=False)
+    reference_windows: int = 0
 
     @property
     def candidates(self) -> int:
@@ -57,6 +61,27 @@ class Strata:
     def first_seeds(self, counts: Sequence[int]) -> list[int]:
         """The first so many of every stratum, one stratum after the other."""
         return [seed for part, count in zip(self.seeds, counts, strict=True) for seed in part[:count]]
+
+    def turned(self, times: int) -> Strata:
+        """The same strata, each beginning so many times its first windows later."""
+        return self._begun(
+            [times * count % len(part) for count, part in zip(self.first_windows, self.seeds, strict=True)]
+        )
+
+    def begun_with(self, first: Sequence[int]) -> Strata | None:
+        """The same strata, each beginning with this window; None where one of them does not have it."""
+        if len(first) != len(self.seeds) or any(a not in b for a, b in zip(first, self.seeds, strict=True)):
+            return None
+        return self._begun([part.index(each) for each, part in zip(first, self.seeds, strict=True)])
+
+    def _begun(self, starts: Sequence[int]) -> Strata:
+        if not any(starts):
+            return self
+        return replace(
+            self,
+            seeds=tuple(part[start:] + part[:start] for part, start in zip(self.seeds, starts, strict=True)),
+            surges=tuple(np.roll(part, -start, axis=1) for part, start in zip(self.surges, starts, strict=False)),
+        )
 
 
 def strata_of(load_at: LoadAt, *, span_s: float, seed: int, work_s: Mapping[str, float], replicas: int = 1) -> Strata:
@@ -90,10 +115,11 @@ def _many(work: BurstyWork, span_s: float, seed: int) -> Strata:
     found = _strata(work, span_s, seed)
     seeds = replication_seeds(seed, found.candidates)
     surges = work.surges(span_s=span_s, from_s=WARMUP_FRACTION * span_s, seeds=seeds)
-    surges -= surges.mean(axis=1, keepdims=True)
+    reference = replication_seeds(_REFERENCE_SEED, _REFERENCE_RATIO * found.candidates)
+    surges -= work.mean_surges(span_s=span_s, from_s=WARMUP_FRACTION * span_s, seeds=reference)[:, None]
     places = {each: place for place, each in enumerate(seeds)}
     by_stratum = tuple(surges[:, [places[each] for each in part]] for part in found.seeds)
-    return replace(found, first_windows=MANY_FIRST_WINDOWS, surges=by_stratum)
+    return replace(found, first_windows=MANY_FIRST_WINDOWS, surges=by_stratum, reference_windows=len(reference))
 
 
 def allocated(strata: Strata, spreads: Sequence[float], counts: Sequence[int], more: int) -> tuple[int, ...]:

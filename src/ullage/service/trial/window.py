@@ -71,7 +71,7 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
     known = _KNOWN.get(key)
     if known is None:
         known = names, read_window(trial, trial.load(rate_rps, seed), rate_rps, seed)
-        most = max(64, _MOST_KNOWN // max(1, len(trial.classes)))
+        most = max(_LEAST_KNOWN, _MOST_KNOWN // max(1, len(trial.classes)))
         # Several threads do this at once: the list is made in one piece, an iterator would see the others' changes.
         for oldest in list(_KNOWN)[: max(0, len(_KNOWN) - most + 1)]:
             _KNOWN.pop(oldest, None)
@@ -80,9 +80,10 @@ def window(trial: Trial, rate_rps: float, seed: int) -> Window:
 
 
 # A plan uses some hundred windows more than once, and a plan of several pools for those of one pool in another; the
-# oldest are forgotten first. So many windows of one class are some 50 MB.
+# oldest are forgotten first. So many windows of one class are some 50 MB; of many classes at least as many are kept as
+# lie between a pool's size and the proof of its limits, which asks for some of the same.
 _KNOWN: dict[tuple[object, ...], tuple[tuple[str, ...], Window]] = {}
-_MOST_KNOWN = 3072
+_MOST_KNOWN, _LEAST_KNOWN = 3072, 256
 
 
 def _renamed(known: Window, trial: Trial, new_names: Mapping[str, str]) -> Window:
