@@ -222,7 +222,7 @@ def loop_cost(hours: int) -> None:
     )
     model = demand.busy_model
     wave = 0.75 + 0.25 * np.sin(2.0 * np.pi * np.arange(6 * hours) / DAY)
-    traffic = rated("wave", 90 * pool.each_rps * wave, WIDTH_S, model, pool.trial, seed=0)
+    traffic = rated("wave", (90 * pool.each_rps * wave).tolist(), WIDTH_S, model, pool.trial, seed=0)
     rule = tracking_rule("loop", 20.0, least=40, most=100, up_s=0.0, down_s=300.0)
     pairs = [
         (_cpu_s(lambda: _plain(hundred, traffic)), _cpu_s(lambda: run_rule(rule, hundred, traffic, start_replicas=100)))

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.replicas import floor_of, roofline
-from ullage.service.calibration.calibration import Measurement, Target, calibrate, scaled
+from ullage.service.calibration.calibration import Measurement, Target, calibrate
 from ullage.service.calibration.replay import EngineLimits, LoadTestReplay, RequestTimes, replay
+from ullage.service.steps.floored import scaled
 from ullage.service.steps.scaled import PARAMETERS, Factors, ScaledStep, refitted
 from ullage.service.steps.work import Floats
 

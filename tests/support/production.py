@@ -237,9 +237,9 @@ def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 
     arrived = np.maximum(seen.counted[ObservedQuantity.ARRIVALS], 1.0)
     failed = np.array(seen.counted[ObservedQuantity.FAILURES]) / arrived
     for name, values in seen.arrivals_by_class.items():
-        for status, share in (("200", 1.0 - failed), ("500", failed)):
-            labels = f'handler="/v1/chat",product="{name}",status="{status}"'
-            yield from _counter("http_requests_total", total(np.array(values) * share), times, replicas, labels)
+        for status, parts in (("200", 1.0 - failed), ("500", failed)):
+            asked = f'handler="/v1/chat",product="{name}",status="{status}"'
+            yield from _counter("http_requests_total", total(np.array(values) * parts), times, replicas, asked)
     for quantity, metric in names.items():
         yield f"# TYPE {metric} counter\n"
         yield from _counter(f"{metric}_total", total(seen.counted[quantity]), times, replicas, "")
@@ -263,14 +263,14 @@ def open_metrics(seen: Observation, *, scrape_s: float = 300.0, replicas: int = 
     )
     for quantity, metric in METRICS.items():
         yield f"# TYPE {metric} histogram\n"
-        parts = seen.latencies[quantity]
-        tables = np.array([(0,) * (len(EDGES_S[quantity]) + 1) if each is None else each.counts for each in parts])
+        buckets = seen.latencies[quantity]
+        tables = np.array([(0,) * (len(EDGES_S[quantity]) + 1) if each is None else each.counts for each in buckets])
         upto = np.cumsum(tables, axis=1)
         labels = [*(f"{each}" for each in EDGES_S[quantity]), "+Inf"]
         for place, edge in enumerate(labels):
             yield from _counter(f"{metric}_bucket", total(upto[:, place]), times, replicas, f'le="{edge}"')
         yield from _counter(f"{metric}_count", total(upto[:, -1]), times, replicas, "")
-        sums = [0.0 if each is None else each.sum_s for each in parts]
+        sums = [0.0 if each is None else each.sum_s for each in buckets]
         yield from _counter(f"{metric}_sum", total(sums), times, replicas, "")
     yield "# EOF\n"
 

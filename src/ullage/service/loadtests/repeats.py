@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import PurePath
 
 from ullage.service.loadtests.loadtest import Flag, LoadTest, Point, PointAnomaly
 from ullage.workload.anomalies import Severity
@@ -35,7 +34,7 @@ def without_repeats(tests: Sequence[LoadTest]) -> tuple[LoadTest, ...]:
             if original is None:
                 points.append(point)
             else:
-                found.setdefault(original, []).append(PurePath(test.file).name)
+                found.setdefault(original, []).append(test.file.rsplit("/", 1)[-1])
         if points:
             kept[place] = replace(test, points=tuple(points))
     return tuple(
