@@ -115,5 +115,5 @@ def test_files_made_to_break_a_parser(data: bytes) -> None:
 
 def test_a_yaml_whose_keys_are_no_texts_is_refused_like_any_other_foreign_file() -> None:
     # YAML takes a bare `on:` for true and `8:` for a number; a workflow of CI lies in many folders of results.
-    with pytest.raises(InputError, match="is of no load-test format"):
+    with pytest.raises(InputError, match="is not in a known load-test format"):
         read_bytes(b"name: nightly\non:\n  push: {8: eight, null: none}\n", file="nightly.yml")
