@@ -1,5 +1,5 @@
-"""Forecasts compared with observed demand: the planning rate on simulated futures, published series forecast from many
-origins, and 200 series of a known law.
+"""Forecasts against what came: the planning rate on simulated futures, published series rolled through, and 200
+series of a known law.
 
     .venv/bin/python bench/forecast.py [--histories 125] [--growing 300] [--futures 8] [--series 200]
                                     [--data ../shared/data]

@@ -20,8 +20,7 @@ from ullage.workload.forecast.error_model import (
     student_ratio,
 )
 from ullage.workload.forecast.forecast import Forecast, forecast
-from ullage.workload.forecast.growth import growth_of
-from ullage.workload.forecast.point_forecasts import Floats
+from ullage.workload.forecast.point_forecasts import DampedGrowth, Floats
 
 SCORES = np.array([NormalDist().inv_cdf(each) for each in FRACTIONS.tolist()])
 DAY_S = 86_400.0
@@ -42,7 +41,7 @@ def errors(observed: Floats, predicted: Floats, *, steps: int, seasons: float = 
         seen,
         step_s=3600.0,
         steps=steps,
-        growth=growth_of(np.zeros(0), np.zeros(0), 0.0),
+        growth=DampedGrowth(weekly_fraction=0.0, deviation_fraction=0.03),
         seasons=seasons,
         season_blocks=7,
     )

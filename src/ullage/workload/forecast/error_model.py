@@ -19,8 +19,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.workload.forecast.growth import DampedGrowth, damped_weeks
-from ullage.workload.forecast.point_forecasts import DAY_S, Floats
+from ullage.workload.forecast.point_forecasts import DAY_S, DampedGrowth, Floats, damped_weeks
 
 # Nine deciles of the band and the tails that plans ask for.
 FRACTIONS: Floats = np.array([0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975])
@@ -28,9 +27,8 @@ _NORMAL: Floats = np.array([NormalDist().inv_cdf(fraction) for fraction in FRACT
 _MIDDLE = int(np.argmin(np.abs(FRACTIONS - 0.5)))
 # The level of a day, against its forecast, before any error was seen: a tenth, worth this many errors.
 LEVEL_DEVIATION, _LEVEL_WITNESSES = 0.065, 6.0
-# So many tests of a lead show half of what growth does to it. What is assumed of the level before any test is its error
-# over a week, in which services grow too.
-_SHOWN_WITNESSES, _ASSUMED_DAYS = 3.0, 7.0
+# So many tests of a lead show half of what growth does to it.
+_SHOWN_WITNESSES = 3.0
 # How much of a day's error is left on the next day, before any was seen, and how many pairs of days that is worth.
 _FOLLOW, _FOLLOW_PAIRS = 0.6, 5.0
 # Errors of days are taken against this share of a mean day, as well as against the day's own forecast.
@@ -64,10 +62,10 @@ class ErrorModel:
     from so few), `follow_fraction` of the rest is left in the next block. The variances rest on so many `witnesses`.
     `unseen_ratio` is the deviation of what was not seen at all, days of the week, and is one for a whole future.
     `growth` is applied beyond `shown_steps`: up to there its error is among those that were seen, as far as so few
-    tests of the longest lead, `tested_steps`, show it. The level was seen `level_age_weeks` ago, in the mean.
-    `day_errors` and `day_forecasts` are the noise of whole past blocks, in requests, and what had been forecast for
-    them. `band_ratio` widens the band of single steps until it holds as many past outcomes as it should: variances
-    are those of busy steps, which decide a plan, while a band is to hold for quiet ones too.
+    tests of the longest lead, `tested_steps`, show it. `day_errors` and `day_forecasts` are the noise of whole past
+    blocks, in requests, and what had been forecast for them. `band_ratio` widens the band of single steps until it
+    holds as many past outcomes as it should: variances are those of busy steps, which decide a plan, while a band is to
+    hold for quiet ones too.
     """
 
     block_steps: int
@@ -85,24 +83,23 @@ class ErrorModel:
     day_errors: Floats
     day_forecasts: Floats
     band_ratio: float = 1.0
-    level_age_weeks: float = 0.0
 
     def grown_weeks(self, steps: int) -> Floats:
         """Damped weeks of growth that no past error has seen, by block ahead."""
-        shown_s = self.shown_steps * self.step_s
-        found: Floats = damped_weeks(np.maximum(self._ends_s(steps), shown_s)) - damped_weeks(np.array([shown_s]))
+        shown_s, ends_s = self._leads_s(steps)
+        found: Floats = damped_weeks(ends_s) - damped_weeks(np.array([shown_s]))
         return found
 
     def unseen_weeks(self, steps: int) -> Floats:
-        """Damped weeks from when the level was seen, beyond what errors cover: over these growth may be another."""
-        shown_weeks = self.shown_steps * self.step_s / (7.0 * DAY_S)
-        found: Floats = np.maximum(self.level_age_weeks + damped_weeks(self._ends_s(steps)) - shown_weeks, 0.0)
+        """Weeks ahead, beyond what past errors have seen, over which growth may be another: it need not be damped."""
+        shown_s, ends_s = self._leads_s(steps)
+        found: Floats = (ends_s - shown_s) / (7.0 * DAY_S)
         return found
 
-    def _ends_s(self, steps: int) -> Floats:
-        """How far ahead each block ends."""
-        ends: Floats = np.minimum(np.arange(1, self.level_variances.size + 1) * self.block_steps, steps) * self.step_s
-        return ends
+    def _leads_s(self, steps: int) -> tuple[float, Floats]:
+        shown_s = self.shown_steps * self.step_s
+        ends = np.minimum(np.arange(1, self.level_variances.size + 1) * self.block_steps, steps)
+        return shown_s, np.maximum(ends * self.step_s, shown_s)
 
     def band(self, predicted: Floats) -> Floats:
         """Quantiles of each step ahead, columns by `FRACTIONS`."""
@@ -194,11 +191,7 @@ def error_model(
         witnesses=_LEVEL_WITNESSES + witnesses,
         growth=growth,
         tested_steps=min(steps, tested_blocks * past.block_steps),
-        shown_steps=(
-            tested_blocks * past.block_steps * last_witnesses / (last_witnesses + _SHOWN_WITNESSES)
-            if tested_blocks
-            else _ASSUMED_DAYS * DAY_S / step_s
-        ),
+        shown_steps=tested_blocks * past.block_steps * last_witnesses / (last_witnesses + _SHOWN_WITNESSES),
         day_errors=days,
         day_forecasts=forecasts,
     )

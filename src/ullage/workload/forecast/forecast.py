@@ -29,17 +29,9 @@ from ullage.workload.forecast.demand_series import (
     break_of,
     event_factors,
 )
-from ullage.workload.forecast.error_model import FRACTIONS, ErrorModel
+from ullage.workload.forecast.error_model import FRACTIONS
 from ullage.workload.forecast.futures import busiest_blocks
-from ullage.workload.forecast.growth import damped_weeks, most_doubt
-from ullage.workload.forecast.point_forecasts import (
-    FORECASTERS,
-    Floats,
-    Forecaster,
-    Past,
-    grid_of,
-    level_age_weeks,
-)
+from ullage.workload.forecast.point_forecasts import FORECASTERS, Floats, Forecaster, Past, damped_weeks, grid_of
 from ullage.workload.forecast.scores import Scores
 
 # The band that is printed and scored; plans name their own percentile.
@@ -169,21 +161,20 @@ def forecast(
     )
     failed = never_held(series.name, test.winner.name, held)
     used, used_held = (test.naive, naive_held) if failed else (test.winner, held)
-    errors = replace(used.errors, level_age_weeks=level_age_weeks(past, steps, forecasters[used.name]))
     at_s = series.end_s + series.step_s * np.arange(steps, dtype=np.float64)
     factors = event_factors([each for each in events if each.end_s > series.end_s], measured, at_s)
     predicted, naive = (np.maximum(forecasters[run.name](past, steps), 0.0) * factors for run in (used, test.naive))
-    peaks = busiest_blocks(predicted, errors, rng=rng)
+    peaks = busiest_blocks(predicted, used.errors, rng=rng)
     ratio = max(1.0, float(factors.max())) * _grown(test, used, predicted)
     planning = float(np.quantile(peaks.max(axis=1), percentile_fraction))
-    limit = limit_of(series, ratio, _unmeasured(errors, steps))
+    limit = limit_of(series, ratio, _unmeasured(used, steps))
     broken = break_of(clean)
     return Forecast(
         history=series,
         horizon_s=steps * series.step_s,
         model=used.name,
         contest=_contest(test),
-        quantiles=np.minimum(errors.band(predicted), limit),
+        quantiles=np.minimum(used.errors.band(predicted), limit),
         naive_quantiles=test.naive.errors.band(naive),
         scores=used_held,
         naive_scores=naive_held,
@@ -223,9 +214,9 @@ def _grown(test: Backtest, used: BacktestRun, predicted: Floats) -> float:
     return float(np.exp(growth.weekly_fraction * damped_weeks(np.array([predicted.size * used.errors.step_s]))[0]))
 
 
-def _unmeasured(errors: ErrorModel, steps: int) -> float:
+def _unmeasured(used: BacktestRun, steps: int) -> float:
     """What growth that was not measured may make of the level by the end of the horizon, at its 95th percentile."""
-    deviation = min(errors.growth.deviation_fraction, most_doubt()) * float(errors.unseen_weeks(steps).max())
+    deviation = used.errors.growth.deviation_fraction * float(used.errors.unseen_weeks(steps).max())
     return math.exp(NormalDist().inv_cdf(0.95) * min(deviation, 1.0))
 
 

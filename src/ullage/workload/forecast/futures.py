@@ -52,7 +52,7 @@ def _levels(errors: ErrorModel, steps: int, futures: int, rng: Generator) -> Flo
     drawn = np.sqrt(1.0 - errors.lasting_fraction) * drawn + np.sqrt(errors.lasting_fraction / chosen) * lasting
     # Student: the variance itself is known only as well as so many errors know it.
     scale = np.sqrt(errors.witnesses / rng.chisquare(errors.witnesses, futures))
-    growth = errors.growth.drawn(futures, rng)
+    growth = errors.growth.deviation_fraction * rng.standard_normal(futures)
     level = (np.sqrt(errors.level_variances)[:, None] * drawn * scale).T
     if errors.unseen_ratio:
         level = level + errors.unseen_ratio * rng.standard_normal((futures, 1))

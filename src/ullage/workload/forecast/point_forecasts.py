@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ullage.workload.forecast.growth import DampedGrowth, damped_weeks, growth_of
 
 Floats = NDArray[np.float64]
 DAY_S = 86_400.0
@@ -51,20 +49,33 @@ _NEIGHBOURS: Floats = np.array([1.0, 2.0, 3.0, 2.0, 1.0]) / 9.0
 _OWN_CHANCE = float(1.0 - 2.0 * _NEIGHBOURS[2] + _NEIGHBOURS @ _NEIGHBOURS)
 # What an hour differs by from its own mean, in logarithms, before one was seen twice.
 _STEP_DEVIATION = 0.1
-# By how much more growth a forecaster is asked again, to see how old the level is that it goes on from.
-_NUDGE = 0.01
+# What growth a week is thought to be before any was seen: none, give or take this, in logarithms. A service that grows
+# by half in a quarter, or shrinks by a third, lies within it.
+GROWTH_DEVIATION = 0.0328
+# Weeks that were seen are weighed against a flatter opinion, so that growth that is there shows earlier.
+_FLAT_DEVIATION = 0.047
+# What the levels of two weeks differ by without growth, in logarithms, and how many weeks' evidence that is worth.
+_WEEK_DEVIATION, _WEEK_WITNESSES = 0.03, 2.0
+# Whether growth goes on is not in any past: so much of it is added to its deviation.
+_MAY_CHANGE = 0.2
+# Growth goes on half as fast after so many weeks.
+_DAMPED_WEEKS = 52.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DampedGrowth:
+    """Log growth a week: its middle, drawn to 0 as far as it may be chance, and the deviation that is left."""
+
+    weekly_fraction: float
+    deviation_fraction: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Past:
-    """What a forecaster knows: a history and its grid. What several of them need is computed once.
-
-    `more_growth` is added to the growth that the history shows, to ask what another growth would change.
-    """
+    """What a forecaster knows: a history and its grid. What several of them need is computed once."""
 
     history: Floats
     grid: Grid
-    more_growth: float = 0.0
 
     @cached_property
     def shape(self) -> Floats:
@@ -84,8 +95,7 @@ class Past:
 
     @cached_property
     def growth(self) -> DampedGrowth:
-        found = _growth(self)
-        return replace(found, weekly_fraction=found.weekly_fraction + self.more_growth)
+        return _growth(self)
 
 
 Forecaster = Callable[[Past, int], Floats]
@@ -119,19 +129,11 @@ def shape_and_level(past: Past, steps: int, *, level_s: float, recent_s: float |
     return found
 
 
-def level_age_weeks(past: Past, steps: int, forecaster: Forecaster) -> float:
-    """How long ago the level was seen, in the mean, that a forecast goes on from: growth since then is as unsure as
-    growth to come.
-
-    It is what more growth would change the last step by, less what it is worth ahead. Who knows nothing of growth
-    repeats the last season: half of one ago.
-    """
-    grid = past.grid
-    usual, faster = (float(forecaster(each, steps)[-1]) for each in (past, replace(past, more_growth=_NUDGE)))
-    if usual <= 0.0 or usual == faster:
-        return 0.5 * grid.season_steps * grid.step_s / (7.0 * DAY_S)
-    ahead = float(damped_weeks(np.array([steps * grid.step_s]))[0])
-    return max(0.0, math.log(faster / usual) / _NUDGE - ahead)
+def damped_weeks(ahead_s: Floats) -> Floats:
+    """Growth goes on, ever more slowly: the weeks that it is worth."""
+    rate = np.log(2.0) / _DAMPED_WEEKS
+    ahead: Floats = (1.0 - np.exp(-rate * ahead_s / (7.0 * DAY_S))) / rate
+    return ahead
 
 
 def _repeated(season: Floats, steps: int) -> Floats:
@@ -232,17 +234,30 @@ def _level(past: Past, half_life_steps: float, weekly_growth: float = 0.0) -> fl
 
 
 def _growth(past: Past) -> DampedGrowth:
-    """What the levels of the weeks that were seen for the most part show of growth."""
-    grid = past.grid
+    """Least squares through the levels of weeks, weighed against what was thought before (a normal prior)."""
+    grid, unknown = past.grid, DampedGrowth(weekly_fraction=0.0, deviation_fraction=GROWTH_DEVIATION)
     if grid.season_steps != 7 * grid.day_steps:
-        return growth_of(np.zeros(0), np.zeros(0), 0.0)
+        return unknown
     rows = _rows(past.history, grid.season_steps)
     seen = ~np.isnan(rows)
     enough = seen.sum(axis=1) > grid.season_steps // 2
     requests = np.where(seen, rows, 0.0).sum(axis=1)[enough]
     levels = requests / (seen * past.shape).sum(axis=1)[enough]
-    by_chance = float((1.0 / np.maximum(requests * grid.step_s, 1e-12)).mean()) if enough.any() else 0.0
-    return growth_of(levels, np.flatnonzero(enough).astype(np.float64), by_chance)
+    if levels.size < 2 or (levels <= 0.0).any():
+        return unknown
+    logs, at = np.log(levels), np.flatnonzero(enough).astype(np.float64)
+    centred = at - at.mean()
+    squares = float(centred @ centred)
+    slope = float(centred @ logs) / squares
+    rest = logs - logs.mean() - slope * centred
+    freedom = levels.size - 2.0
+    spread = (_WEEK_WITNESSES * _WEEK_DEVIATION**2 + float(rest @ rest)) / (_WEEK_WITNESSES + freedom)
+    variance = (spread + float((1.0 / (requests * grid.step_s)).mean())) / squares
+    prior = _FLAT_DEVIATION**2
+    weekly = slope * prior / (prior + variance)
+    left = prior * variance / (prior + variance)
+    deviation = math.hypot(min(math.sqrt(left), GROWTH_DEVIATION), _MAY_CHANGE * weekly)
+    return DampedGrowth(weekly_fraction=weekly, deviation_fraction=deviation)
 
 
 def _mean(history: Floats) -> float:
