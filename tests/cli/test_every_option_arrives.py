@@ -251,7 +251,7 @@ def test_what_is_typed_is_asked_of_verbs_without_a_plan(
 
 
 def check_asked(typed: str, wanted: Mapping[str, Any], asked: list[dict[str, Any]]) -> dict[str, Any]:
-    """Every argument as it is wanted, and where nothing is said as the verb has it by itself."""
+    """Every argument as it is wanted, and where nothing is typed as the verb has it by itself."""
     verb = typed.split(" ", 1)[0]
     (found,) = asked
     own = {name: each.default for name, each in inspect.signature(_verb(verb)).parameters.items()}

@@ -1,4 +1,4 @@
-"""Half of the traffic for the whole fleet, on a bill that is made up: when it fails, and what is said of it."""
+"""Half of the traffic for the whole fleet, on a bill that is made up: when it fails, and in which words."""
 
 from __future__ import annotations
 

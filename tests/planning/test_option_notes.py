@@ -1,4 +1,4 @@
-"""What is said beside the options of a pool, of candidates that are made up."""
+"""What stands beside the options of a pool, of candidates that are made up."""
 
 from __future__ import annotations
 

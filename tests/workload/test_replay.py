@@ -72,6 +72,15 @@ def test_a_turned_stream_has_the_same_rows() -> None:
     assert turned.prompt_tokens.sum() == source.prompt_tokens.sum()
 
 
+def test_what_is_turned_to_the_very_end_comes_in_at_the_start() -> None:
+    source = synthesised(builtin(), span_s=600.0, rng=np.random.default_rng(2))
+    last = int(source.arrival_ps[-1])
+    turned = moved(source, source.until_ps - last)
+    assert turned.arrival_ps[0] == 0
+    assert (turned.arrival_ps < source.until_ps).all()
+    assert turned.prompt_tokens[0] == source.prompt_tokens[source.arrival_ps == last][0]
+
+
 def test_exact_replay_is_the_trace(shared_data: Path) -> None:
     trace = open_trace([str(shared_data / "traces" / "azure2023_conv.parquet")])
     assert isinstance(trace, Trace)

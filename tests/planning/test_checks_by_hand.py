@@ -1,7 +1,8 @@
-"""A cost without what it holds for, on a bill and a claim that are made up."""
+"""Costs without what they hold for, and assumptions past their age, on parts that are made up."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from support.planned import AS_OF, read
 from ullage.planning.checks import cost
-from ullage.planning.checks.cost import unlabelled_cost
+from ullage.planning.checks.cost import stale_assumptions, unlabelled_cost
 from ullage.planning.checks.result import CheckSeverity
 
 
@@ -63,3 +64,21 @@ def test_a_claim_says_what_it_holds_for_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert "a success are claimed without date and region" in sentence
     claim.missing = ()
     assert said(monkeypatch, claim=claim) == []
+
+
+def test_the_oldest_of_what_is_past_its_age_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def aged(name: str, days: int) -> Any:
+        return SimpleNamespace(name=name, age=lambda _: timedelta(days=days), max_age=timedelta(days=90))
+
+    monkeypatch.setattr(cost, "_whose", lambda *_: ", of chat")
+    old, older, fresh = aged("old", 100), aged("older", 200), aged("fresh", 3)
+    plan = SimpleNamespace(as_of=AS_OF, stale=(old, older), assumptions=(old, older, fresh))
+    subject: Any = SimpleNamespace(plan=plan)
+    (found,) = stale_assumptions(subject).anomalies
+    assert found.weight is CheckSeverity.MISTAKE
+    assert found.sentence == (
+        "2 of 3 assumptions are past their maximum age, oldest older: 200 days old, and 90 are allowed, of chat"
+    )
+    plan.stale = ()
+    sound = stale_assumptions(subject)
+    assert (sound.anomalies, sound.compared) == ((), "0 of 3 assumptions are past their age")
