@@ -168,7 +168,7 @@ def test_a_load_that_no_fleet_carries_is_said_so() -> None:
     hopeless = float((edge.slowdowns({STEPS: slow}) > 20.0).mean())
     assert model.hopeless_fraction == pytest.approx(hopeless, abs=0.02)
     assert model.hopeless_fraction > 0.05
-    # Needs that are printed are those of the others: nobody would believe a billion replicas at the 90th percentile.
+    # Needs that are printed are those of the others: a billion replicas at the 90th percentile is no need.
     assert model.helped_needs.size == round(4096 * (1.0 - model.hopeless_fraction))
     assert model.helped_needs.max() < 1000 < model.draws.needed.max()
     assert sensible(model.draws.needed).max() < 1000
