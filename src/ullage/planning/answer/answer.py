@@ -15,6 +15,7 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 
 from ullage.cost.bill import Bill
 from ullage.cost.units import class_cents, class_groups
@@ -367,9 +368,9 @@ def _next_step(
     plan: Plan, decided: Verdict, pools: Sequence[PoolAnswer], orders: Sequence[DeviceOrder], bill: Bill | None
 ) -> NextStep:
     """A load test while it can buy something back, then a trace, then the order; a fleet that is enough is watched."""
-    largest = max(pools, key=lambda each: number(_evidence(each).usd or _evidence(each).amount))
-    if decided is not Verdict.HOLD and number(_evidence(largest).amount):
-        return _load_test(plan, largest, bill)
+    untested = [each for each in pools if number(_evidence(each).amount)]
+    if decided is not Verdict.HOLD and untested:
+        return _load_test(plan, max(untested, key=partial(_saving, plan)), bill)
     if decided is Verdict.TEST_FIRST:
         return NextStep(what=f"give a trace of a week of {', '.join(default_classes(plan))} (workload.trace)")
     if decided is Verdict.BUY:
@@ -382,8 +383,19 @@ def _evidence(pool: PoolAnswer) -> BridgeStep:
     return next(each for each in pool.replicas if each.name == UNTESTED)
 
 
+def _saving(plan: Plan, pool: PoolAnswer) -> tuple[float, float]:
+    """What a load test of this pool can save: machines first, replicas on machines that stay second."""
+    freed = _machines_saved_usd(_planned(plan, pool), pool)
+    step = _evidence(pool)
+    return (0.0 if freed is None else number(freed), number(step.usd or step.amount))
+
+
+def _planned(plan: Plan, pool: PoolAnswer) -> PoolPlan:
+    return next(each for each in plan.pools if each.spec.name == pool.name)
+
+
 def _load_test(plan: Plan, pool: PoolAnswer, bill: Bill | None) -> NextStep:
-    found = next(each for each in plan.pools if each.spec.name == pool.name)
+    found = _planned(plan, pool)
     devices = found.memory.runtime.sharding.devices
     quotes = None if bill is None else bill.quotes.devices.get(pool.name)
     hours = number(LOAD_TEST) / 3600.0

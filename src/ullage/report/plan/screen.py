@@ -15,11 +15,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from ullage.evidence import number
-from ullage.foreign import visible
 from ullage.planning.answer.answer import Answer
 from ullage.planning.answer.bridge import UNTESTED
 from ullage.planning.answer.parts import BridgeStep, LossOutcome, PoolAnswer
 from ullage.planning.answer.verdict import Verdict
+from ullage.report.plan.room import clean, cut, cut_at_clause
 from ullage.report.quantity import counted, show, show_usd
 from ullage.report.tables import BAR_COLUMNS, bar
 
@@ -104,8 +104,8 @@ def _all_lines(found: Answer, decision: _Paper, paper: _Paper) -> Iterator[Text]
 def _title(found: Answer, paper: _Paper) -> Text:
     days = (found.until - found.as_of).days
     verdict = found.verdict.value
-    plain = f"Plan: {_clean(found.service, 48)}, {days} days from {found.as_of.isoformat()}"
-    text = Text(_cut(plain, paper.width_columns - len(verdict) - 1), style="bold")
+    plain = f"Plan: {clean(found.service, 48)}, {days} days from {found.as_of.isoformat()}"
+    text = Text(cut(plain, paper.width_columns - len(verdict) - 1), style="bold")
     return text.append(" " * max(1, paper.width_columns - len(text) - len(verdict))).append(
         verdict, _STYLES[found.verdict]
     )
@@ -119,7 +119,7 @@ def _bought(found: Answer) -> str:
     for each in found.pools:
         devices[each.machines.device] = devices.get(each.machines.device, 0) + int(number(each.machines.devices))
     shapes = [each.machines.shape for each in found.pools] if len(found.pools) == 1 else []
-    held = _listed([*shapes, *(f"{count} {_clean(name)}" for name, count in devices.items())], most=4)
+    held = _listed([*shapes, *(f"{count} {clean(name)}" for name, count in devices.items())], most=4)
     of = f" in {len(found.pools)} pools" if len(found.pools) > 1 else ""
     cost = "no device price is known"
     if found.total_usd is not None:
@@ -132,7 +132,7 @@ def _risk(found: Answer) -> str:
     if not found.risks:
         return ""
     worst = max(found.risks, key=lambda each: number(each.shortfall))
-    of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
+    of = f"{clean(worst.pool)}: " if len(found.risks) > 1 else ""
     chosen = worst.chosen_replicas
     fleet = "no fleet meets it" if chosen is None else f"{number(chosen):g} would do"
     hopeless = number(worst.hopeless)
@@ -164,18 +164,18 @@ def _drivers(found: Answer) -> str:
         for name, value in named
         if value >= 0.005
     ]
-    of = f"{_clean(worst.pool)}: " if len(found.risks) > 1 else ""
+    of = f"{clean(worst.pool)}: " if len(found.risks) > 1 else ""
     rest = 1.0 - sum(value for _, value in named)
     said += [f"jointly {_percent(rest)}"] if said and rest >= 0.005 else []
     return f"{of}{'cost' if worst.usd else 'replica'} spread: {', '.join(said)}" if said else ""
 
 
 def _owned(owners: Sequence[str]) -> str:
-    return f" ({_clean(_listed(owners, most=2))})" if owners else ""
+    return f" ({clean(_listed(owners, most=2))})" if owners else ""
 
 
 def _why(found: Answer) -> str:
-    return _clean("; ".join(found.reasons), 400)
+    return clean("; ".join(found.reasons), 400)
 
 
 def _next(found: Answer) -> str:
@@ -195,7 +195,7 @@ def _next(found: Answer) -> str:
 
 def _warnings(found: Answer) -> list[str]:
     more = len(found.warnings) - _MOST_WARNINGS
-    shown = [_clean(each, 400) for each in found.warnings[:_MOST_WARNINGS]]
+    shown = [clean(each, 400) for each in found.warnings[:_MOST_WARNINGS]]
     return [*shown, f"and {more} more: --section stages, --section losses"] if more > 0 else shown
 
 
@@ -203,7 +203,7 @@ def _surprises(found: Answer) -> list[str]:
     """Unstated inputs that move the bill most, each with the share of the bill it moves."""
     more = len(found.surprises) - _MOST_SURPRISES
     shown = [
-        f"bill {number(each.moves):+.0%}: {_clean(each.sentence, 400)}".replace("%", " %", 1)
+        f"bill {number(each.moves):+.0%}: {clean(each.sentence, 400)}".replace("%", " %", 1)
         for each in found.surprises[:_MOST_SURPRISES]
     ]
     return [*shown, f"and {more} more: --json"] if more > 0 else shown
@@ -217,7 +217,7 @@ def _traffic(found: Answer, paper: _Paper) -> Iterator[Text]:
     before = 0.0
     for each in found.traffic:
         value = number(each.amount)
-        remark = f"{value / before:.3g} times {each.remark}" if before else _clean(each.remark, WIDTH)
+        remark = f"{value / before:.3g} times {each.remark}" if before else clean(each.remark, WIDTH)
         rate = show(value, "")
         yield _row(each.name, rate, value / most, "", remark, str(each.amount.evidence), paper, wide=True)
         before = value
@@ -261,7 +261,7 @@ def _pools_bridge(found: Answer, paper: _Paper) -> Iterator[Text]:
         made_of = f"{nominal:g}, {untested:g} untested, {sum(by_name.values()):g} reserve"
         replicas = each.machines.replicas
         yield _row(
-            _clean(each.name),
+            clean(each.name),
             f"{number(replicas):g}",
             number(replicas) / most,
             "" if each.usd is None else show_usd(number(each.usd)),
@@ -311,7 +311,7 @@ def _losses(found: Answer) -> str:
     by_outcome: dict[str, dict[str, list[str]]] = {each: {} for each in ("met", "violated", "undecided", "outage")}
     for pool in found.pools:
         for loss in pool.losses:
-            by_outcome[loss.outcome].setdefault(f"{loss.name}{_remark(loss)}", []).append(_clean(pool.name))
+            by_outcome[loss.outcome].setdefault(f"{loss.name}{_remark(loss)}", []).append(clean(pool.name))
     said = []
     for outcome, rows in by_outcome.items():
         names = [
@@ -357,14 +357,14 @@ def _limits(found: Answer) -> str:
             f"gateway {show(number(rate), 'req/s')}, reject at {number(waiting):g} waiting per replica; "
             f"engine {number(running):g} running"
         )
-        shed = f"; shed {_clean(pool.shed_first)} first" if pool.shed_first else ""
+        shed = f"; shed {clean(pool.shed_first)} first" if pool.shed_first else ""
         said.append(f"{_of(found, pool)}{limits}{shed}")
     return "; ".join(said)
 
 
 def _scaled_slo(pool: PoolAnswer, attained: float, most: float) -> str:
     """What the rule attains on the busiest day that is planned for, what is required, what a fixed fleet attains."""
-    slo, required = _clean(pool.scaling_slo), show(pool.scaling_required_fraction, "fraction")
+    slo, required = clean(pool.scaling_slo), show(pool.scaling_required_fraction, "fraction")
     if not pool.scaling_violates or pool.scaling_fixed is None:
         return f"{slo} {show(attained, 'fraction')} (SLO {required})"
     fixed = show(number(pool.scaling_fixed), "fraction")
@@ -417,7 +417,7 @@ def _money(found: Answer) -> str:
 def _per_success(found: Answer) -> str:
     if found.per_success is None:
         return ""
-    prices = f"; prices: {_clean(found.prices, 60)}" if found.prices else ""
+    prices = f"; prices: {clean(found.prices, 60)}" if found.prices else ""
     return f"{show_usd(number(found.per_success))} USD per request answered within every SLO{prices}"
 
 
@@ -425,7 +425,7 @@ def _causes(found: Answer) -> str:
     shown, more = found.causes[:5], len(found.causes) - 5
     if not shown:
         return ""
-    said = ", ".join(f"{_clean(each.name)} {_percent(number(each.bill))}" for each in shown)
+    said = ", ".join(f"{clean(each.name)} {_percent(number(each.bill))}" for each in shown)
     requests = ", ".join(_percent(number(each.requests)) for each in shown)
     return f"{said}{f', {more} more' if more > 0 else ''} of the cost (by request count {requests})"
 
@@ -436,8 +436,8 @@ def _orders(found: Answer) -> str:
         quota = "quota not stated" if each.quota is None else f"quota {number(each.quota):g}"
         lead = f"{show(number(each.lead), 's')}, {each.lead.evidence}"
         late = ", after the plan ends" if each.is_late else ""
-        where = f" in {_clean(each.region)}" if each.region else ""
-        devices = f"{number(each.devices):g} {_clean(each.device)}{where}"
+        where = f" in {clean(each.region)}" if each.region else ""
+        devices = f"{number(each.devices):g} {clean(each.device)}{where}"
         said.append(f"{devices}, {quota}; order today for {each.there_on.isoformat()}{late} ({lead})")
     return "; ".join(said)
 
@@ -445,12 +445,12 @@ def _orders(found: Answer) -> str:
 def _validity(found: Answer) -> str:
     """Of one pool its sentence; of several those that are validated, and the first that is not."""
     if len(found.validity) == 1:
-        return _clean(found.validity[0].sentence, 300)
+        return clean(found.validity[0].sentence, 300)
     good = [each for each in found.validity if each.is_validated]
     others = [each for each in found.validity if not each.is_validated]
-    said = [f"{_clean(each.pool)} {each.sentence}" for each in (*good, *others[:1])]
+    said = [f"{clean(each.pool)} {each.sentence}" for each in (*good, *others[:1])]
     more = f"; {counted(len(others) - 1, 'other pool')} not validated either" if len(others) > 1 else ""
-    return _clean("; ".join(said), 300) + more
+    return clean("; ".join(said), 300) + more
 
 
 def _basis(found: Answer) -> str:
@@ -503,7 +503,7 @@ def _row(
 ) -> Text:
     """Name, amount, bar, money, remark, evidence; a narrow terminal loses remark, bar and evidence in that order."""
     bars = _bar_columns(paper)
-    text = Text(f"  {_cut(name, _NAME):<{_NAME}}{amount:>8}")
+    text = Text(f"  {cut(name, _NAME):<{_NAME}}{amount:>8}")
     if bars:
         text.append(f"  {bar(share, 1.0, columns=bars, ascii_only=paper.ascii_only):<{bars}}", style="green")
     left = paper.width_columns - len(text)
@@ -512,7 +512,7 @@ def _row(
         left = paper.width_columns - len(text)
     room = left - 12 if evidence else left
     if room >= 8:
-        text.append(f"  {_cut(remark, room - 2):<{room - 2}}", style="dim")
+        text.append(f"  {cut(remark, room - 2):<{room - 2}}", style="dim")
         left = paper.width_columns - len(text)
     if left >= 12:
         text.append(f"  {evidence:<10}", style="dim")
@@ -529,7 +529,7 @@ def _paragraph(label: str, sentence: str, paper: _Paper, *, style: str = "") -> 
     if not sentence:
         return
     indent = _LABEL if label else 0
-    words = _GLUED.sub("\\1\xa0\\2", _cut(sentence, paper.paragraph_characters)).split(" ")
+    words = _GLUED.sub("\\1\xa0\\2", cut_at_clause(sentence, paper.paragraph_characters)).split(" ")
     line = f"{label:<{indent}}"
     empty = len(line)
     for word in words:
@@ -553,31 +553,8 @@ def _ascii(text: Text) -> Text:
     return Text(plain, style=text.style, spans=list(text.spans))
 
 
-def _clean(foreign: str, most: int = 24) -> str:
-    """A user's text on one line: no control characters, no more of it than its place has room for.
-
-    >>> _clean("a\\x1b[31m\\nname that goes on", 12)
-    'a\ufffd[31m name…'
-    """
-    return _cut(" ".join(visible(foreign).split()), most)
-
-
-def _cut(text: str, most: int) -> str:
-    """No more than there is room for. A number that does not fit is left out: its first digits are another number.
-
-    >>> _cut("1 to 26 replicas", 7), _cut("of 2026-08-22", 9), _cut("p95 in all", 4)
-    ('1 to…', 'of…', 'p95…')
-    """
-    if len(text) <= most:
-        return text
-    kept = text[: max(0, most - 1)]
-    if text[len(kept)].isdigit() or re.match(r"[.,:-]\d", text[len(kept) :]):
-        kept = re.sub(r"[\d.,:-]*\Z", "", kept)
-    return f"{kept.rstrip()}…"
-
-
 def _of(found: Answer, pool: PoolAnswer) -> str:
-    return f"{_clean(pool.name)}: " if len(found.pools) > 1 else ""
+    return f"{clean(pool.name)}: " if len(found.pools) > 1 else ""
 
 
 def _usd(step: BridgeStep) -> str:

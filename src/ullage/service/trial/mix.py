@@ -239,7 +239,7 @@ class MixLoad:
         drawn = generate(replace(base, rates_rps=base.rates_rps * rate_rps), np.random.default_rng((seed, 1)))
         while drawn.arrival_ps.size == 0:
             # A span too short for one request of a trickle is given some: from none nothing can be learnt.
-            rate_rps *= 2.0
+            rate_rps = 2.0 * rate_rps or 1.0 / span_s
             drawn = generate(replace(base, rates_rps=base.rates_rps * rate_rps), np.random.default_rng((seed, 1)))
         stream = drawn.served_by_cache(self.cache_blocks)
         if self.chains:
