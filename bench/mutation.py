@@ -181,6 +181,8 @@ def _reap(running: dict[int, tuple[Mutant, Path, float]], kept: Path, answers: d
     mutant, told, _ = running.pop(child)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == BROKEN:
         raise SystemExit(f"{mutant.path}: the trial failed: {told.read_text()}")
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGTERM, signal.SIGINT):
+        raise SystemExit(f"{mutant.path}: the trial was ended from outside, which says nothing about the mutant")
     by = "its time limit" if os.WIFSIGNALED(status) else told.read_text() if told.exists() else ""
     told.unlink(missing_ok=True)
     _keep(kept, answers, mutant, by)

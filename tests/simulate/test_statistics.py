@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
+from ullage.simulate.outcome import Counts
 from ullage.simulate.statistics import mean_interval, replication_seeds, t_quantile, until_narrow
 
 
@@ -40,3 +43,11 @@ def test_the_rule_stops_when_narrow_and_says_when_it_is_not() -> None:
     never = until_narrow(run, seed=1, relative_half_width_fraction=0.001, most=16)
     assert not never.is_reached
     assert len(never.values) == 16
+
+
+def test_successes_are_a_share_of_requests_that_ended() -> None:
+    # Ten requests, two of them still under way; an attempt that was followed by another is no request of its own.
+    counts = Counts(success=4, late=1, shed=1, oversize=0, timed_out=1, cancelled=0, failed=1, unfinished=2, retried=3)
+    assert counts.requests == 10
+    assert counts.success_fraction == 0.5
+    assert math.isnan(Counts(0, 0, 0, 0, 0, 0, 0, unfinished=2, retried=0).success_fraction)

@@ -335,3 +335,8 @@ def test_the_naive_forecast_repeats_the_last_season() -> None:
     past = Past(history=values, grid=grid_of(3600.0, values.size))
     assert np.array_equal(seasonal_naive(past, 168), values[-168:])
     assert NAIVE in FORECASTERS
+
+
+def test_an_event_of_no_time_is_none() -> None:
+    with pytest.raises(InputError, match=r"event\.launch.*ends before it starts"):
+        DemandEvent(name="launch", start_s=5.0, end_s=5.0)

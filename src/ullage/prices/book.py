@@ -161,8 +161,8 @@ class ProvisionedUnit:
     hourly: Assumption
     input_rate: Assumption | None
     output_rate: Assumption | None
-    least_units: int = 1
-    step_units: int = 1
+    least_units: int
+    step_units: int
     purchase: Purchase = Purchase.ON_DEMAND
     region: str = ANYWHERE
 
