@@ -6,8 +6,8 @@ import re
 
 from ullage.foreign import visible
 
-# Cut where a sentence ends, or a clause of it, if that leaves as much of the room.
-_LEAST_KEPT = {". ": 0.45, "; ": 0.85}
+# Cut where a sentence or a clause ends if that leaves as much of the room.
+_LEAST_KEPT_FRACTION = 0.85
 
 
 def clean(foreign: str, most: int = 24) -> str:
@@ -36,16 +36,16 @@ def cut(text: str, most: int) -> str:
 def cut_at_clause(text: str, most: int) -> str:
     """No more than there is room for, up to the end of a sentence or clause, or of a word where none ends near it.
 
-    >>> cut_at_clause("One says this. Two says that and more.", 28)
-    'One says this. …'
+    >>> cut_at_clause("One says this and that. Two says more.", 25)
+    'One says this and that. …'
     >>> cut_at_clause("One says this and that and more.", 20)
     'One says this and…'
     """
     if len(text) <= most:
         return text
     kept = text[: most - 1]
-    ends = [place for sign, least in _LEAST_KEPT.items() if (place := kept.rfind(sign)) >= least * most]
-    if ends:
-        return f"{kept[: max(ends) + 1]} …"
+    clause = max(kept.rfind(". "), kept.rfind("; "))
+    if clause >= _LEAST_KEPT_FRACTION * most:
+        return f"{kept[: clause + 1]} …"
     word = kept.rfind(" ")
     return f"{kept[:word].rstrip(',;')}…" if word > 0 else cut(text, most)
