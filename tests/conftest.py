@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -37,6 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # source, where the environment forbids to write bytecode. Beside the source, as Python does: a folder elsewhere
     # would be one for the libraries too, and they are compiled already.
     sys.dont_write_bytecode = False
+    # A job in a script's background, and all that it starts, would ignore the Ctrl-C that tests send.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not is_folder_named():
         config.stash[_KEPT] = Path(tempfile.mkdtemp(prefix="ullage-tests-"))

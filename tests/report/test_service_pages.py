@@ -444,7 +444,8 @@ def test_sizes() -> None:
         At conservative step times, 279 x nominal: the factor at the chosen risk for evidence that is stated. At nominal
           step times 577 replicas would do.
         Note: Step basis: basis 284. The share of requests over all such windows decides.
-        Note: 561 or 576 replicas: undecided after 4 windows of 767 s, the heaviest looked at most; the larger is taken.
+        Note: 561 or 576 replicas: undecided after 866 windows of 767 s, the heaviest looked at most; the larger is
+          taken.
         Note: Simulated as a sub-pool of 333 replicas with its share of the load; a smaller pool smooths less, so the
           number errs on the safe side.
 
@@ -481,7 +482,8 @@ def test_sizes() -> None:
         At conservative step times, 279 x nominal: the factor at the chosen risk for evidence that is assumed. At
           nominal step times 577 replicas would do.
         Note: Step basis: basis 284. The share of requests over all such windows decides.
-        Note: 561 or 576 replicas: undecided after 4 windows of 767 s, the heaviest looked at most; the larger is taken.
+        Note: 561 or 576 replicas: undecided after 866 windows of 767 s, the heaviest looked at most; the larger is
+          taken.
         Note: Simulated as a sub-pool of 333 replicas with its share of the load; a smaller pool smooths less, so the
           number errs on the safe side.
 
@@ -510,7 +512,8 @@ def test_sizes() -> None:
         At conservative step times, 280 x nominal: the factor at the chosen risk for evidence that is assumed. At
           nominal step times 579 replicas would do.
         Note: Step basis: basis 285. The share of requests over all such windows decides.
-        Note: 562 or 578 replicas: undecided after 4 windows of 768 s, the heaviest looked at most; the larger is taken.
+        Note: 562 or 578 replicas: undecided after 867 windows of 768 s, the heaviest looked at most; the larger is
+          taken.
         Note: Simulated as a sub-pool of 334 replicas with its share of the load; a smaller pool smooths less, so the
           number errs on the safe side.
 

@@ -248,7 +248,7 @@ def test_a_tolerance_is_between_none_and_all(share: float, tmp_path: Path) -> No
 
 
 def test_a_side_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"BEFORE = .*missing.json': does not exist"):
+    with pytest.raises(InputError, match=r"BEFORE = .*missing.json'.*: does not exist"):
         verbs.gate(tmp_path / "missing.json", tmp_path, plan=SMALL, as_of=AS_OF)
 
 
