@@ -236,7 +236,7 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
     if not _begins_json(head.lstrip()):
         delimiter = max(",;\t|", key=first.count)
-        names = _distinct(next(csv.reader(io.StringIO(first.rstrip("\r")), delimiter=delimiter), []))
+        names = _distinct(_header(path, first.rstrip("\r"), delimiter))
         if not 0 < len(names) <= _MOST_COLUMNS:
             many = f"has {len(names):,} columns in its first line"
             raise InputError(
@@ -266,6 +266,15 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         fields=tuple(_key_paths(structure)),
         is_list=first[:1] == "[",
     )
+
+
+def _header(path: str, first: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    except csv.Error as error:
+        problem = f"has a first line that is no row of a table: {error}"
+        fix = "Name the columns in the first line, and end lines with a line feed."
+        raise InputError(field="trace", value=path, problem=problem, fix=fix) from None
 
 
 def _first_rows(rest: str, delimiter: str, columns: int) -> tuple[tuple[str, ...], ...]:

@@ -320,7 +320,7 @@ def _loads(trace: Trace, code: str) -> dict[int, HeldLoad]:
     fraction_s = 0.0 if trace.start_epoch_s is None else trace.start_epoch_s - whole_s
     known = (
         f"SELECT {code} AS code, arrival_s + {fraction_s!r} AS t, duration_s AS d, COALESCE(prompt_tokens, 0) AS p, "
-        "COALESCE(output_tokens, 0) / duration_s AS slope FROM trace WHERE duration_s > 0"
+        "COALESCE(output_tokens, 0) / greatest(duration_s, 1e-6) AS slope FROM trace WHERE duration_s > 0"
     )
     found = arrays(
         trace.query(
