@@ -24,6 +24,7 @@ from support.bills import (
     without_traffic,
 )
 from ullage.cost.attribution.attribution import ATTRIBUTION_RULES, AttributionChoice, Idle, attribute, usable_rules
+from ullage.cost.attribution.causation import causation
 from ullage.cost.bill import monthly_bill
 from ullage.cost.lines.line import Behaviour, Driver, Origin
 from ullage.cost.lines.lines import COST_LINES
@@ -35,7 +36,7 @@ from ullage.evidence import Figure, Source, number, walk
 from ullage.prices.book import TokenKind
 from ullage.prices.packaged import packaged_book
 from ullage.prices.purchase import Purchase
-from ullage.report.money.bill_page import bill_parts
+from ullage.report.money.bill_page import bill_parts, cause_parts
 from ullage.verbs.plan_answer import bill_headlines
 
 
@@ -165,6 +166,12 @@ def test_by_hand() -> None:
     assert success.usd == pytest.approx(bill.total_usd / 980_000)
     assert (success.model, success.region) == ("model-main", "us-east-1")
     assert success.criterion
+
+
+def test_classes_that_count_as_one_where_causes_are_told_are_said_to() -> None:
+    four, six = (str(cause_parts({"pool": causation(dict.fromkeys(names, 1.0), len)})) for names in ("abcd", "abcdef"))
+    assert "(others)" not in four
+    assert "(others) are the 3 smallest" in six
 
 
 def test_a_commitment_is_paid_in_full_and_only_the_rest_follows_use() -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ullage.cost.attribution.attribution import Attribution, RuleSpread
+from ullage.cost.attribution.causation import OTHERS
 from ullage.cost.bill import Bill
 from ullage.cost.lines.line import Amount, BillLine, Origin
 from ullage.cost.money import usd_of
@@ -182,7 +183,13 @@ def cause_parts(causes: Mapping[str, Causation]) -> list[RenderableType]:
             if each.joint_replicas >= 1
             else ""
         )
-        parts.append(Text(f"Steady replicas of {pool}, {each.replicas:.1f} for all: {said}.{joint}"))
+        few = (
+            f" {OTHERS} are the {len(each.caused) - len(each.alone) + 1} smallest together; where the rest are small "
+            "too, what several cause is the sum of what each does."
+            if OTHERS in each.alone
+            else ""
+        )
+        parts.append(Text(f"Steady replicas of {pool}, {each.replicas:.1f} for all: {said}.{joint}{few}"))
     return ["", *parts] if parts else []
 
 
