@@ -1,7 +1,8 @@
 """First use by the tutorial (`make bench-stranger`): from a wheel to an emitted file in a bare environment.
 
 A fresh virtual environment with nothing in it, a home that holds nothing, no cache of compiled code and no download
-that was kept: the wheel is installed with what it needs, a plan file is begun, planned, and written out as manifests.
+that was kept: the wheel is installed with what it needs, a plan file is begun, planned, given the names that
+the refusal of `ullage emit` lists, and written out as manifests.
 Where packages come from is this machine's own setting. At most ten minutes.
 """
 
@@ -19,6 +20,22 @@ MOST_S = 600.0
 DIST = Path(__file__).resolve().parents[1] / "dist"
 # What package tools need to reach packages is left; everything else of this session is not.
 KEPT = ("PATH", "PIP_", "SSL_", "HTTP", "NO_PROXY", "no_proxy", "http")
+# As the refusal of `ullage emit` without it suggests, for the model of this plan.
+NAMES = """
+emit:
+  namespace: llm
+  workloads:
+    pool:
+      name: chat
+      model: meta-llama/Llama-3.1-8B-Instruct
+      selector: {app: chat}
+      port: 8000
+      container: engine
+      image: vllm/vllm-openai:v0.32.0
+      device_resource: nvidia.com/gpu
+      series: {namespace: llm}
+  prometheus: http://prometheus.monitoring.svc:9090
+"""
 
 
 def main() -> int:
@@ -64,6 +81,9 @@ def main() -> int:
                 return 1
             if "--json" in command:
                 (Path(folder) / "plan.json").write_text(done.stdout)
+            if "init" in command:
+                plan = Path(folder) / "plan.yaml"
+                plan.write_text(plan.read_text() + NAMES)
             after = os.times()
             own_s = after.children_user + after.children_system - before.children_user - before.children_system
             spent_s += own_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import subprocess
 from dataclasses import replace
@@ -19,7 +20,7 @@ from ullage.emit.numbers import PlanNumbers, plan_numbers
 from ullage.emit.targets import NOT_BUILT, TARGETS, emit_files
 from ullage.emit.tree import EmittedFile
 from ullage.errors import InputError
-from ullage.planning.manifests import EmitSettings
+from ullage.planning.manifests import EmitSettings, WorkloadNames
 
 # Numbers that some plans do not have, and files can do without: a bill, and what is lost without a gateway.
 OPTIONAL = (
@@ -87,10 +88,38 @@ def test_a_file_says_where_it_comes_from_and_is_the_same_every_time(target: str)
 @pytest.mark.parametrize("target", TARGETS)
 def test_names_are_never_guessed(target: str) -> None:
     """Without the emit section nothing is made, and the refusal names the key to write."""
-    with pytest.raises(InputError, match=r"^emit\.") as refusal:
-        emit_files(numbers(), {"pool": choice(ENGINES.get(target, "vllm"))}, EmitSettings(), [target])
-    assert "is missing" in refusal.value.problem
+    with pytest.raises(InputError, match=r"^emit[ .]") as refusal:
+        emit_files(numbers(), {"pool": choice(ENGINES.get(target, "vllm"))}, EmitSettings(), [target], mixes())
     assert refusal.value.fix.startswith("Add ")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_all_missing_names_come_in_one_refusal_and_its_section_is_enough(target: str) -> None:
+    """Whoever pastes the section of the refusal, with names of their own, is asked for nothing more."""
+    chosen = {"pool": choice(ENGINES.get(target, "vllm"))}
+    with pytest.raises(InputError) as refusal:
+        emit_files(numbers(), chosen, EmitSettings(), [target], mixes())
+    if refusal.value.field == "emit":
+        given = yaml.safe_load(refusal.value.fix.partition("for example: ")[2])["emit"]
+    else:
+        key, example = refusal.value.field.split(".")[-1], refusal.value.fix.rstrip(".").rpartition("such as ")[2]
+        shared = refusal.value.field.count(".") == 1
+        given = {key: example} if shared else {"workloads": {"pool": {key: example}}}
+    workloads = {pool: WorkloadNames(**{"name": "", **names}) for pool, names in given.pop("workloads", {}).items()}
+    assert emit_files(numbers(), chosen, EmitSettings(**given, workloads=workloads), [target], mixes())
+
+
+def test_a_refusal_of_one_name_is_that_name_and_survives_another_process() -> None:
+    named = WorkloadNames(name="chat", selector={"app": "chat"})
+    with pytest.raises(InputError, match=r"^emit\.namespace = None: is missing, and target pdb") as refusal:
+        emit_files(numbers(), {"pool": choice("vllm")}, EmitSettings(workloads={"pool": named}), ["pdb"])
+    assert str(pickle.loads(pickle.dumps(refusal.value))) == str(refusal.value)
+
+
+def test_requests_name_the_model_that_the_engine_loads_where_no_other_name_is_given() -> None:
+    named = replace(settings(), workloads={"pool": replace(settings().workloads["pool"], served_model=None)})
+    text = "".join(each.text for each in emit_files(numbers(), {"pool": choice("vllm")}, named, ["vllm"]))
+    assert f"served-model-name: {named.workloads['pool'].model}" in text.replace('"', "")
 
 
 @pytest.mark.parametrize("target", TARGETS)

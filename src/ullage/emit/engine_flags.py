@@ -211,9 +211,7 @@ def _taken(pool: EmitPool, key: str, name: str, *, because: str = "") -> EngineF
 
 
 def _served(pool: EmitPool, key: str, flag: str) -> EngineFlag:
-    return EngineFlag(
-        key=key, flag=flag, value=str(pool.need("served_model")), why="emit: the model's name in requests"
-    )
+    return EngineFlag(key=key, flag=flag, value=pool.served_model, why="emit: the model's name in requests")
 
 
 def _parallel(pool: EmitPool, tensor: str, pipeline: str) -> list[EngineFlag]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.emit.missing import MissingNameError
 from ullage.emit.numbers import EmitClass, PlanNumber, PlanNumbers
 from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
@@ -15,28 +16,6 @@ from ullage.fleet.packing import parts_of
 from ullage.memory.sharding import Sharding
 from ullage.planning.manifests import CPUS_PER_PROCESS, EmitSettings, WorkloadNames
 from ullage.service.trial.mix import LoadAt
-
-_KEYS = {
-    "namespace": "the namespace of every object",
-    "prometheus": "Prometheus as the cluster reaches it, such as http://prometheus.monitoring:9090",
-    "gateway": "the Gateway in front of the pools",
-    "tenant_header": "the header that names a request's tenant, such as x-tenant-id",
-    "class_header": "the header that names a request's class, such as x-request-class",
-    "name": "the name of the workload",
-    "container": "the engine's container in its pods",
-    "image": "the engine's image with a tag or a digest",
-    "model": "what the engine loads, such as Qwen/Qwen3-32B",
-    "served_model": "the model's name in requests",
-    "selector": "labels of its pods, such as {app: chat}",
-    "series": "labels of its engines' series in Prometheus, such as {namespace: llm, model_name: qwen3-32b}",
-    "port": "the port that the engine serves on",
-    "device_resource": "its devices as a resource, such as nvidia.com/gpu",
-    "node_selector": "labels of its nodes, such as {node.kubernetes.io/instance-type: p5.48xlarge}",
-    "node_class": "Karpenter's class of its nodes, such as karpenter.k8s.aws/EC2NodeClass/gpu",
-    "route": "the HTTPRoute or AIGatewayRoute in front of it",
-    "endpoint_picker": "the Service of its endpoint picker and its port, such as chat-epp:9002",
-    "address": "where a gateway reaches it, such as http://chat.llm:8000/v1",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,24 +83,23 @@ class EmitPool:
     def need(self, key: str) -> Any:
         """A name that the cluster has and the plan has not; the refusal says where it goes."""
         shared = key in EmitSettings.__dataclass_fields__
-        place = f"emit.{key}" if shared else f"emit.workloads.{self.pool}.{key}"
         holder: EmitSettings | WorkloadNames | None = (
             self.settings if shared else self.settings.workloads.get(self.pool)
         )
         found = None if holder is None else getattr(holder, key)
         if not found:
-            raise InputError(
-                field=place,
-                value=None,
-                problem=f"is missing, and target {self.target} writes it",
-                fix=f"Add {key} there: {_KEYS[key]}.",
-            )
+            raise MissingNameError(key=key, pool="" if shared else self.pool, target=self.target)
         return found
 
     def need_workload(self, key: str) -> Any:
         """A setting of the workload that has a default: what is missing is the whole workload."""
         self.need("name")
         return self.may(key)
+
+    @property
+    def served_model(self) -> str:
+        """The model's name in requests: what the engine loads, where no other is given, as the engines have it."""
+        return str(self.may("served_model") or self.need("model"))
 
     def may(self, key: str) -> Any:
         """As `need`, where a file can do without."""

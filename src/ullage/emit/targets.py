@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ullage.emit.autoscalers.disruption_budget import disruption_budget_files
 from ullage.emit.autoscalers.hpa import hpa_files
@@ -22,6 +23,7 @@ from ullage.emit.gateways.envoy_gateway import envoy_gateway_files
 from ullage.emit.gateways.inference_gateway import inference_gateway_files
 from ullage.emit.gateways.litellm import litellm_files
 from ullage.emit.loadtests.files import loadtest_files
+from ullage.emit.missing import make_with_names
 from ullage.emit.monitoring.grafana import grafana_files
 from ullage.emit.monitoring.openslo import openslo_files
 from ullage.emit.monitoring.prometheus import prometheus_files, prometheus_operator_files
@@ -110,9 +112,21 @@ def emit_files(
             problem="has two autoscalers for one workload, which would fight",
             fix="Take keda or hpa.",
         )
+    made = partial(_files, plan, choices, names, mixes or {}, scaled)
+    return make_with_names(made, settings)
+
+
+def _files(
+    plan: PlanNumbers,
+    choices: Mapping[str, EngineChoice],
+    names: Sequence[str],
+    mixes: Mapping[str, LoadAt],
+    scaled: bool,
+    settings: EmitSettings,
+) -> tuple[EmittedFile, ...]:
     found: dict[str, EmittedFile] = {}
     for name in dict.fromkeys(names):
-        request = _request(plan, choices, settings, name, mixes or {}, scaled=scaled)
+        request = _request(plan, choices, settings, name, mixes, scaled=scaled)
         for file in TARGETS[name].files(request):
             if file.name in found:
                 raise InputError(

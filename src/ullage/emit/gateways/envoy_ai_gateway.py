@@ -33,7 +33,7 @@ def envoy_ai_gateway_files(plan: EmitPlan) -> list[EmittedFile]:
 def ai_route(pool: EmitPool) -> dict[str, Any]:
     deadline_s, why = longest_deadline_s(pool)
     backend = {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": pool.name}
-    model = [{"headers": [{"type": "Exact", "name": "x-ai-eg-model", "value": pool.need("served_model")}]}]
+    model = [{"headers": [{"type": "Exact", "name": "x-ai-eg-model", "value": pool.served_model}]}]
     request = Reasoned(value=seconds(deadline_s), why=f"the longest: {why}")
     return {
         "apiVersion": "aigateway.envoyproxy.io/v1beta1",

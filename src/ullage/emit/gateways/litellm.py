@@ -43,7 +43,7 @@ def _model(pool: EmitPool) -> dict[str, Any]:
     tokens_per_s = sum(pool.real(f"limit.{each.name}.tokens_per_s") for each in pool.classes)
     deadline_s, why = longest_deadline_s(pool)
     minute = 60.0 * burst
-    served = pool.need("served_model")
+    served = pool.served_model
     return {
         "model_name": served,
         "litellm_params": {

@@ -75,8 +75,7 @@ def sglang_trace_name(pool: EmitPool, test: RateTest) -> str:
 
 def _model(pool: EmitPool) -> tuple[str, str]:
     """What the engine loads, whose tokenizer counts, and what requests call it."""
-    loaded = str(pool.need("model"))
-    return loaded, str(pool.may("served_model") or loaded)
+    return str(pool.need("model")), pool.served_model
 
 
 def guidellm_words(run: ReplayRun) -> list[str]:

@@ -53,7 +53,7 @@ def llm_inference_service(pool: EmitPool) -> dict[str, Any]:
         "kind": "LLMInferenceService",
         "metadata": pool.metadata(),
         "spec": {
-            "model": {"uri": _uri(str(pool.need("model"))), "name": pool.need("served_model")},
+            "model": {"uri": _uri(str(pool.need("model"))), "name": pool.served_model},
             "labels": dict(pool.need("selector")),
             "parallelism": {**parallel, **({"expert": True} if sharding.ep > 1 else {})},
             **scaled,

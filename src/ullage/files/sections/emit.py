@@ -49,7 +49,7 @@ class EmitWorkloadSection(Section):
         Key(means="What the engine loads, such as Qwen/Qwen3-32B or a path.", default=_NOT_GIVEN, still=_STILL),
     ] = None
     served_model: Annotated[
-        str | None, Key(means="The model's name in requests.", default=_NOT_GIVEN, still=_STILL)
+        str | None, Key(means="The model's name in requests.", default="what the engine loads", still=_STILL)
     ] = None
     selector: Annotated[
         dict[str, str],
