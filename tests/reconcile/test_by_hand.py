@@ -235,6 +235,17 @@ def test_more_stops_than_chance_brings_are_more_failures() -> None:
     assert _at_least(1, 3.0) == pytest.approx(1 - math.exp(-3.0))
 
 
+def test_a_stop_in_a_few_minutes_is_a_rate_of_a_day_at_least() -> None:
+    # One stop of 15 replicas in three minutes is no chance, and 12,000 a replica and year are no rate to plan for.
+    short = replace(also(observed(1), restarts=1 / 24), step_s=DAY_S / 24 / 480)
+    inputs, rows = observed_inputs(EXPECTED, SMALL, short, None)
+    stops = row(rows, "stops of a replica")
+    assert stops.verdict is InputVerdict.DRIFTED
+    assert stops.observed_value == pytest.approx(8766 / (15 * 24))
+    assert stops.low == 0.0
+    assert inputs.more_failures_per_year == pytest.approx(8766 / (15 * 24) - 2.0)
+
+
 def test_shares_of_classes_are_compared_at_the_same_hours() -> None:
     plain = observed()
     halves = {name: np.full(168, 4.0 * HOUR_S) for name in ("chat", "coding")}

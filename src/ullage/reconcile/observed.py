@@ -24,6 +24,7 @@ _RARE = 0.005
 # Hours whose load lies this close to the load that most tokens were written at are alike enough to be one load.
 _ALIKE_FRACTION = 0.2
 _ROUNDS = 3
+_LEAST_RATE_H = 24.0
 # Fewer failures beyond the planned ones than one in a hundred move no plan.
 _FAILED_FRACTION = 0.01
 
@@ -221,7 +222,10 @@ def _failures(
 
 
 def _restarts(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: list[ObservedInput]) -> DriftInputs:
-    """Restarts of replicas against the planned failures, as rare events are judged: by their number."""
+    """Restarts of replicas against the planned failures, as rare events are judged: by their number.
+
+    A rate is over a day at least: one stop in the minutes that somebody looked is no rate to plan for.
+    """
     count, replicas = seen.total(ObservedQuantity.RESTARTS), seen.level(ObservedQuantity.REPLICAS)
     name = "stops of a replica"
     if count is None or replicas is None:
@@ -231,6 +235,7 @@ def _restarts(pool: ExpectedPool, seen: Observation, inputs: DriftInputs, rows: 
     years = replicas * seen.steps * seen.step_s / 3600.0 / _HOURS_PER_YEAR
     whole = round(count)
     chance = _at_least(whole, pool.failures_per_year * years)
+    years = max(years, replicas * _LEAST_RATE_H / _HOURS_PER_YEAR)
     rate, root = whole / years, math.sqrt(whole)
     drifted = chance < _RARE
     rows.append(
