@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from ullage.errors import Rejection
 from ullage.evidence import Evidence
 from ullage.planning.options import ranking as options_ranking
-from ullage.planning.options.ranking import dominates, ranked
+from ullage.planning.options.ranking import Lead, _lead, dominates, ranked
 from ullage.planning.options.trial import USD, CandidateResult
 from ullage.service.trial.decide import Effort
 from ullage.simulate.statistics import Interval
@@ -18,8 +19,8 @@ ROUNDS = (Effort(most_windows=4), Effort(most_windows=8), Effort(most_windows=16
 
 
 class _Fit:
-    def __init__(self, name: str, bound: float) -> None:
-        self.candidate = type("Candidate", (), {"name": name})()
+    def __init__(self, name: str, bound: float, *, device: str = "a") -> None:
+        self.candidate = SimpleNamespace(name=name, pool=SimpleNamespace(device=SimpleNamespace(name=device)))
         self.bound = bound
         self.usd_per_hour: float | None = 1.0
         self.evidence = Evidence.ESTIMATED
@@ -59,6 +60,7 @@ def measured(fit: Any, score: float, *, width: float = 0.0, **changes: Any) -> C
             "success_fraction": 1.0,
             "headroom_fraction": 0.5,
             "score": Interval(value=score, low=score - width, high=score, confidence_fraction=0.95),
+            "tested_score": score,
             "unit": USD,
             "reserves": None,
             **changes,
@@ -93,9 +95,18 @@ def test_candidates_whose_numbers_are_undecided_go_on_until_they_are() -> None:
     _, _, asked = run(*(_Trial(f"c{number}", 10.0 + 0.1 * number, width=0.5) for number in range(4)))
     assert [max(each) for each in asked.values()] == [16] * 4
     places, _ = ranked(cast("Any", [_Trial("a", 10.0, width=0.5), _Trial("b", 10.1, width=0.5)]), rounds=ROUNDS)
-    assert not places[0].is_sure
+    assert places[0].lead is Lead.UNDECIDED
     places, _ = ranked(cast("Any", [_Trial("a", 10.0, width=0.2), _Trial("b", 10.1, width=0.2)]), rounds=ROUNDS)
-    assert places[0].is_sure
+    assert [each.lead for each in places] == [Lead.CLEAR, Lead.LAST]
+
+
+def test_a_lead_that_weak_evidence_makes_is_one_that_a_test_could_reverse() -> None:
+    """10 against 11, which would be 9 if steps were as estimated: of another device that is no clear lead."""
+    best = measured(_Fit("best", 0.0), 10.0)
+    for device, tested, lead in (("b", 9.0, Lead.TESTABLE), ("b", 10.5, Lead.CLEAR), ("a", 9.0, Lead.CLEAR)):
+        other = measured(_Fit("other", 0.0, device=device), 11.0, tested_score=tested)
+        assert _lead(best, other) is lead
+    assert _lead(best, measured(_Fit("other", 0.0), 10.0)) is Lead.UNDECIDED
 
 
 def test_a_bound_above_the_best_is_refused_without_simulation() -> None:

@@ -503,17 +503,15 @@ def test_options() -> None:
     check_page(
         options_page(MadeUp()(Options)),
         """
-        [bold]pool 619: name 427 is best of 4 candidates: 736,290 USD per 1,000 successes, 164 devices. 2 were fully
-          simulated, 2 refused.[/bold]
+        [bold]pool 619: name 427 is best of 4 candidates: 736,290 USD per 1,000 successes, 164 devices, the current
+          plan. 2 were fully simulated, 2 refused.[/bold]
         notes 625
         notes 626
 
         # Ranking, devices alone
-         | candidate | per 1,000 successes | 95 % | replicas | devices | runs | is
-        1 | name 427 | 736,290 USD | 620,140 to 898,900 | 448 + 339 | 164 | 313 | current plan, clearly ahead of the
-          next
-        2 | name 428 | 737,300 USD | 621,150 to 899,910 | 449 + 340 | 165 | 314 | current plan, clearly ahead of the
-          next
+         | candidate | per 1,000 successes | 95 % | replicas | devices | rounds | lead on the next
+        1 | name 427 (current) | 736,290 USD | 620,140 to 898,900 | 448 + 339 | 164 | 313 | clear
+        2 | name 428 (current) | 737,300 USD | 621,150 to 899,910 | 449 + 340 | 165 | 314 | clear
 
         # Pareto-optimal: no other candidate is better on all of these
         candidate | per 1,000 successes | devices | latency headroom | evidence
@@ -545,17 +543,15 @@ def test_options() -> None:
         2028-01-03 | 625 req/s | 577 | 448 | +157 | 2027-07-31, 208 d ago | waits for 829
         Too late for January 2028: its 156 devices had to be ordered 207 days ago.
 
-        [bold]pool 620: name 434 is best of 4 candidates: 744,370 USD per 1,000 successes, 171 devices. 2 were fully
-          simulated, 2 refused.[/bold]
+        [bold]pool 620: name 434 is best of 4 candidates: 744,370 USD per 1,000 successes, 171 devices, the current
+          plan. 2 were fully simulated, 2 refused.[/bold]
         notes 627
         notes 628
 
         # Ranking, devices alone
-         | candidate | per 1,000 successes | 95 % | replicas | devices | runs | is
-        1 | name 434 | 744,370 USD | 625,190 to 903,950 | 454 + 345 | 171 | 315 | current plan, clearly ahead of the
-          next
-        2 | name 435 | 745,380 USD | 626,200 to 904,960 | 455 + 346 | 172 | 316 | current plan, clearly ahead of the
-          next
+         | candidate | per 1,000 successes | 95 % | replicas | devices | rounds | lead on the next
+        1 | name 434 (current) | 744,370 USD | 625,190 to 903,950 | 454 + 345 | 171 | 315 | clear
+        2 | name 435 (current) | 745,380 USD | 626,200 to 904,960 | 455 + 346 | 172 | 316 | clear
 
         # Pareto-optimal: no other candidate is better on all of these
         candidate | per 1,000 successes | devices | latency headroom | evidence

@@ -20,7 +20,7 @@ from ullage.planning.options.caches import CacheOption, cache_options
 from ullage.planning.options.candidates import Candidate, candidates_of
 from ullage.planning.options.lead_times import OrderNeed, Orders, order_dates
 from ullage.planning.options.mix import VerifiedMix, device_mix
-from ullage.planning.options.ranking import Ranked, Refused, ranked
+from ullage.planning.options.ranking import Lead, Ranked, Refused, ranked
 from ullage.planning.options.screen import Fit, OptionRequest, fit_of
 from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTrial
 from ullage.planning.planned_for import planned_for
@@ -232,6 +232,25 @@ def _speculation_notes(places: Sequence[Ranked]) -> list[str]:
     return notes
 
 
+def _untested(places: Sequence[Ranked]) -> list[str]:
+    """Candidates on other devices that would be cheaper than the best if their steps were as short as estimated."""
+    if not places:
+        return []
+    best = places[0].measured
+    device = best.fit.candidate.pool.device.name
+    found = [
+        each.measured
+        for each in places[1:]
+        if each.measured.unit == best.unit
+        and each.measured.fit.candidate.pool.device.name != device
+        and each.measured.tested_score < best.score.value
+    ]
+    if not found:
+        return []
+    names = ", ".join(each.name for each in found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    return [f"Test before choosing: a load test could put {names} ahead of {best.name}, if steps are as estimated."]
+
+
 def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     notes = []
     missing = {
@@ -248,7 +267,8 @@ def _notes(places: Sequence[Ranked]) -> tuple[str, ...]:
     if len(variants) > 1:
         notes.append(f"You state that {' and '.join(sorted(variants))} answer equally well; Ullage does not check it.")
     notes += _speculation_notes(places)
-    if len(places) > 1 and not places[0].is_sure:
+    if len(places) > 1 and places[0].lead is Lead.UNDECIDED:
         one, other = places[0].measured, places[1].measured
         notes.append(f"{one.name} and {other.name} are too close to call: another seed may swap them.")
+    notes += _untested(places)
     return tuple(notes)

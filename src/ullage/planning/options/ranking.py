@@ -6,6 +6,7 @@ where it is worse than the last one that is kept, with confidence: a close one g
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,18 @@ from ullage.planning.options.trial import ROUNDS, CandidateResult, CandidateTria
 from ullage.service.trial.decide import Effort
 
 
+class Lead(enum.StrEnum):
+    """How far a candidate is ahead of the next."""
+
+    CLEAR = "clear"
+    TESTABLE = "a load test could reverse it"
+    UNDECIDED = "undecided"
+    LAST = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """A candidate in its place. `is_sure` marks one that is better than the next with 95 % confidence.
+    """A candidate in its place, and how far it leads the next.
 
     `rounds` it was in: those that left early were simulated less, and were worse with confidence.
     """
@@ -27,7 +37,7 @@ class Ranked:
     measured: CandidateResult
     trial: CandidateTrial
     rounds: int
-    is_sure: bool
+    lead: Lead
     is_efficient: bool = False
 
 
@@ -77,7 +87,7 @@ def _halved(
             measured=measured,
             trial=trial,
             rounds=number,
-            is_sure=place + 1 < len(left) and _surely(measured, left[place + 1][1]),
+            lead=_lead(measured, left[place + 1][1]) if place + 1 < len(left) else Lead.LAST,
         )
         for place, (trial, measured, number) in enumerate(left)
     ], refused
@@ -131,6 +141,14 @@ def _key(trial: CandidateTrial, latest: dict[str, CandidateResult]) -> tuple[flo
 def _surely(one: CandidateResult, other: CandidateResult) -> bool:
     """Whether the first is better than the other whatever the undecided numbers of replicas turn out to be."""
     return one.score.high < other.score.low
+
+
+def _lead(one: CandidateResult, other: CandidateResult) -> Lead:
+    """Step times of one device err alike for all its candidates; those of another device err on their own."""
+    if not _surely(one, other):
+        return Lead.UNDECIDED
+    is_same = one.fit.candidate.pool.device.name == other.fit.candidate.pool.device.name
+    return Lead.CLEAR if is_same or one.score.high < other.tested_score else Lead.TESTABLE
 
 
 def _with_efficient(places: Sequence[Ranked]) -> list[Ranked]:

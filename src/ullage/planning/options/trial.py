@@ -11,6 +11,7 @@ Other lines of the bill do not depend on the device, so they are left out.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -46,7 +47,8 @@ class CandidateResult:
 
     `score` is what it is ranked by, `unit` what that is in: USD per success, or devices where its device has no price.
     Its interval ends where the undecided numbers of replicas end. `headroom_fraction` is the part of its limit that the
-    SLO nearest to being violated leaves, at the planning rate and with conservative step times.
+    SLO nearest to being violated leaves, at the planning rate and with conservative step times. `tested_score` is the
+    score where a load test finds steps as long as they are estimated: the margin for weak evidence is then not needed.
     """
 
     fit: Fit
@@ -56,6 +58,7 @@ class CandidateResult:
     success_fraction: float
     headroom_fraction: float
     score: Interval
+    tested_score: float
     unit: str
     reserves: Reserves
 
@@ -133,6 +136,7 @@ class CandidateTrial:
         value = self._score(float(paid), share)
         # A smaller number would also strand and reserve in proportion.
         low = self._at_least(size.low_replicas)
+        tested = self._at_least(math.ceil(low / fit.band.slow_ratio))
         return CandidateResult(
             fit=fit,
             steady_replicas=replicas,
@@ -146,6 +150,7 @@ class CandidateTrial:
                 high=value,
                 confidence_fraction=0.95,
             ),
+            tested_score=value * (tested + reserve) / (replicas + reserve),
             unit=DEVICES if fit.usd_per_hour is None else USD,
             reserves=reserves,
         )

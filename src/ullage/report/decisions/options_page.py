@@ -13,7 +13,6 @@ from ullage.planning.options.caches import CacheOption
 from ullage.planning.options.lead_times import Order
 from ullage.planning.options.mix import VerifiedMix
 from ullage.planning.options.options import Options, PoolOptions
-from ullage.planning.options.ranking import Ranked
 from ullage.planning.options.trial import CandidateResult
 from ullage.report.tables import plain_table
 from ullage.units import brief_number
@@ -34,8 +33,8 @@ def _pool(each: PoolOptions, *, several: bool) -> list[RenderableType]:
     first = (
         f"{who}none of {each.candidates} candidates can serve it alone."
         if best is None
-        else f"{who}{best.name} is best of {each.candidates} candidates: {_score(best)}, {best.paid_devices} devices. "
-        f"{simulated} were fully simulated, {len(each.refused)} refused."
+        else f"{who}{best.name} is best of {each.candidates} candidates: {_score(best)}, {best.paid_devices} devices"
+        f"{_against_own(each, best)}. {simulated} were fully simulated, {len(each.refused)} refused."
     )
     parts: list[RenderableType] = [Text(first, style="bold"), *(Text(note) for note in each.notes), ""]
     if each.ranking:
@@ -50,27 +49,39 @@ def _pool(each: PoolOptions, *, several: bool) -> list[RenderableType]:
 
 def _ranking(pool: PoolOptions) -> RenderableType:
     table = plain_table(
-        "Ranking, devices alone", "", "candidate", "per 1,000 successes", "95 %", "replicas", "devices", "runs", "is"
+        "Ranking, devices alone",
+        "",
+        "candidate",
+        "per 1,000 successes",
+        "95 %",
+        "replicas",
+        "devices",
+        "rounds",
+        "lead on the next",
     )
     for place, each in enumerate(pool.ranking, start=1):
         one = each.measured
         table.add_row(
             str(place),
-            one.name,
+            f"{one.name} (current)" if one.fit.candidate.is_own else one.name,
             _cost(one),
             _range(one),
             f"{one.steady_replicas} + {one.reserve_replicas}",
             str(one.paid_devices),
             str(each.rounds),
-            _remark(each),
+            str(each.lead),
         )
     return table
 
 
-def _remark(each: Ranked) -> str:
-    words = ["current plan"] if each.measured.fit.candidate.is_own else []
-    words += ["clearly ahead of the next"] if each.is_sure else []
-    return ", ".join(words)
+def _against_own(pool: PoolOptions, best: CandidateResult) -> str:
+    """What the best saves against the current candidate, where both are priced alike."""
+    own = next((each.measured for each in pool.ranking if each.measured.fit.candidate.is_own), None)
+    if own is None or own.unit != best.unit:
+        return ""
+    if own is best:
+        return ", the current plan"
+    return f", {1.0 - best.score.value / own.score.value:.0%} less than {own.name} of the current plan"
 
 
 def _pareto(pool: PoolOptions) -> RenderableType:
@@ -173,4 +184,5 @@ def _cost(one: CandidateResult) -> str:
 def _range(one: CandidateResult) -> str:
     scale = 1000.0 if one.is_priced else 1.0
     unit = "" if one.is_priced else " devices"
-    return f"{brief_number(one.score.low * scale)} to {brief_number(one.score.high * scale)}{unit}"
+    low, high = (brief_number(each * scale) for each in (one.score.low, one.score.high))
+    return "decided" if low == high else f"{low} to {high}{unit}"
