@@ -24,10 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from plan import DEEPSEEK, many_classes, many_pools, plan_file, plan_of, wall_s
-from simulate import capacity_rps, cpu_s, full_problem, run_s, stream
+from bench.plan import DEEPSEEK, many_classes, many_pools, plan_file, plan_of, wall_s
+from bench.simulate import capacity_rps, cpu_s, full_problem, run_s, stream
 
 BAR = 40
 
@@ -80,8 +78,8 @@ def _risk() -> tuple[Any, ...]:
 
     answer = plan(None, as_of=datetime.date(2026, 11, 15), quick=True)
     assert not isinstance(answer, Rejection)
-    pool = answer.plan.pools[0]
-    return pool, *pool_surface(pool, answer.plan.spec, seed=0)
+    pool = answer.pools[0]
+    return pool, *pool_surface(pool, answer.spec, seed=0)
 
 
 def draws_s(count: float) -> float:

@@ -29,6 +29,7 @@ WITHOUT_UNIT = {
     "most": "its unit stands beside it",
     "low": "its unit stands beside it",
     "high": "its unit stands beside it",
+    "score": "its unit stands beside it",
     "seed": "names a random stream",
     "priority": "an order",
     "rank": "an order",
