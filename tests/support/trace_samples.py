@@ -332,6 +332,17 @@ def _traefik(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     )
 
 
+def _haproxy(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    def stamp(request: Request) -> str:
+        if scale != 1.0:
+            return request.stamp(scale)
+        moment = datetime.datetime.fromtimestamp(request.epoch_s(), tz=datetime.UTC)
+        return moment.strftime("%d/%b/%Y:%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
+
+    behind = 'in~ chat/gpu1 0/0/1/180/5230 200 4410 - - ---- 9/9/8/2/0 0/0 "POST /v1/chat/completions HTTP/1.1"\n'
+    return "".join(f"Nov 19 10:00:00 edge haproxy[7]: 10.0.0.1:4321 [{stamp(r)}] {behind}" for r in requests).encode()
+
+
 def _access_line(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     def stamp(request: Request) -> str:
         if scale != 1.0:
@@ -474,6 +485,7 @@ SAMPLES: dict[str, Sample] = {
         Sample(name="envoy", suffix=".log", render=_envoy),
         Sample(name="traefik", suffix=".log", render=_traefik, columns=NO_LENGTHS),
         Sample(name="access-log", suffix=".log", render=_access_line, columns=NO_LENGTHS),
+        Sample(name="haproxy", suffix=".log", render=_haproxy, columns=NO_LENGTHS),
         Sample(name="bedrock", suffix=".log", render=_bedrock),
         Sample(name="azure-openai", suffix=".json", render=_azure_openai),
         Sample(name="vertex", suffix=".json", render=_vertex),

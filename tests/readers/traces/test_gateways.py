@@ -104,6 +104,30 @@ def test_traefik_numbers_its_requests_and_counts_none(tmp_path: Path) -> None:
     ]
 
 
+def test_haproxy_says_who_broke_off_and_how_long_it_took(tmp_path: Path) -> None:
+    called = "POST /v1/chat/completions?x=1 HTTP/1.1"
+
+    def line(at: int, times: str, code: int, ended: str, request: str = called) -> str:
+        before = f"Nov 19 11:00:00 edge haproxy[7]: 10.1.2.3:4321 [19/Nov/2026:10:00:0{at}.123] in~ chat/gpu1"
+        return f'{before} {times} {code} 4410 - - {ended} 9/9/8/2/0 0/12 {{api|sdk}} {{}} "{request}"\n'
+
+    whole = "0/0/1/180/2500"
+    text = "Nov 19 11:00:00 edge haproxy[7]: Proxy in started.\n" + line(0, whole, 200, "----")
+    text += line(1, whole, 200, "CD--") + line(2, "0/-1/-1/-1/2500", 503, "SC--") + line(3, whole, 200, "SD--")
+    # Logged before the answer ended; with its host, cut where lines end; nothing that was a request; a probe.
+    text += line(4, "0/0/1/180/+200", 200, "----") + line(5, whole, 200, "----", "POST https://api/v1/chat/completions")
+    text += line(6, "-1/-1/-1/-1/5", 400, "CR--", "<BADREQ>") + line(7, whole, 200, "----", "GET /health HTTP/1.1")
+    trace = opened(written(tmp_path, text))
+    assert trace.format == "haproxy"
+    assert trace.start_epoch_s == pytest.approx(1795082400.123)
+    outcomes = ("ok", "cancelled", "failed", "failed", "ok", "ok")
+    assert rows(trace, "arrival_s, duration_s, status, path, product") == [
+        (float(at), None if at == 4 else 2.5, status, "/v1/chat/completions", "chat")
+        for at, status in enumerate(outcomes)
+    ]
+    assert sum(each.rows for each in trace.rows.dropped) == 3
+
+
 def test_a_line_that_begins_with_a_time_in_brackets_is_no_json(tmp_path: Path) -> None:
     text = "[Mon Nov 02 10:00:00 2026] [error] no such model\n[Mon Nov 02 10:00:01 2026] [error] no such model\n"
     with pytest.raises(InputError, match="is csv of no known format"):

@@ -29,6 +29,11 @@ HEAD_BYTES = 1 << 20
 # DuckDB sets aside two buffers of this size for each thread; a log line with a 10 MB prompt must fit.
 MAX_LINE_BYTES = 32 << 20
 _LOG_LINE = re.compile(r'(?:HTTP/[\d.]+|- - -|[\]] "[^"]*)" \d{1,3}\b')
+# HAProxy writes the request last, behind five times in milliseconds; before it stand its own messages of a start.
+_PROXY_LINE = re.compile(r"\] \S+ [^/\s]+/\S+ (?:-?\d+/){4}\+?-?\d+ (?:-1|\d{3}) ")
+_PROXY_WITHIN = 50
+# The field by which such lines are told from others.
+FIVE_TIMES = "five times"
 _TIME_OF_DAY = re.compile(r"\d{2}:\d{2}:\d{2}")
 # How far into a table one looks to see how it prints its numbers.
 _SAMPLED_BYTES = 1 << 18
@@ -234,6 +239,9 @@ def _glimpse_of_text(connection: DuckDBPyConnection, path: str, compression: str
         # A log says a time in each line or in none; the field stands for whether there is one.
         named = ("line", "time") if _TIME_OF_DAY.search(first) else ("line",)
         return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=named)
+    if not _begins_json(head.lstrip()) and any(map(_PROXY_LINE.search, [first, *rest.split("\n")[:_PROXY_WITHIN]])):
+        timed = ("line", "time", FIVE_TIMES)
+        return Glimpse(path=path, layout=Layout.LINES, compression=compression, fields=timed)
     if not _begins_json(head.lstrip()):
         delimiter = max(",;\t|", key=first.count)
         names = _distinct(_header(path, first.rstrip("\r"), delimiter))

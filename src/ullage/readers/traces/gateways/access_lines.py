@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from ullage.errors import InputError
 from ullage.readers.traces.draft import Draft, TraceReader
-from ullage.readers.traces.files import Glimpse, Layout, raw_lines
+from ullage.readers.traces.files import FIVE_TIMES, Glimpse, Layout, raw_lines
 from ullage.readers.traces.sql import first_of, number, status, text, words
 from ullage.workload.trace import Clock
 
@@ -48,7 +48,7 @@ def is_a_call(method: str, path: str) -> str:
 
 
 def _recognises(file: Glimpse) -> bool:
-    return file.layout is Layout.LINES
+    return file.layout is Layout.LINES and not file.has(FIVE_TIMES)
 
 
 def _part(pattern: str, group: int = 1) -> str:
