@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support import engine_logs, loadtest_samples, trace_samples
+from support import engine_logs, fuzz_traces, loadtest_samples
 from support.fuzz_clusters import CLUSTERS, SIGNS
+from support.fuzz_traces import DAY
 from support.key_probes import BASES
 from support.model_configs import EVERY
 from ullage.files.plan_record import read_plan_record
@@ -28,9 +29,6 @@ from ullage.readers.prices.price_file import PriceProvenance
 from ullage.report.encode import to_text
 from ullage.report.markdown import to_markdown
 from ullage.verbs.calibrate import calibrate
-from ullage.verbs.profile import profile
-
-DAY = datetime.date(2026, 11, 15)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,21 +83,6 @@ def _read_plan(file: Path) -> None:
 
 
 # ---- logs and results -------------------------------------------------------------------------------------------
-
-
-@cache
-def _trace_seeds() -> tuple[bytes, ...]:
-    rows = b"arrival_time,prompt_tokens,output_tokens,model,tenant,class,status\n" + b"".join(
-        b"2026-11-%02dT10:%02d:00Z,%d,%d,m,acme,chat,ok\n" % (1 + at // 60, at % 60, 100 + at, 20 + at % 9)
-        for at in range(120)
-    )
-    return (rows, *(each.render(trace_samples.REQUESTS, 1.0, "text") for each in trace_samples.SAMPLES.values()))
-
-
-def _read_trace(file: Path) -> None:
-    found = profile([file], as_of=DAY)
-    to_text(found.to_dict())
-    to_markdown(found.page())
 
 
 @cache
@@ -283,10 +266,10 @@ FAMILIES = {
         ),
         Family(
             name="traces",
-            seeds=_trace_seeds,
-            read=_read_trace,
+            seeds=fuzz_traces.seeds,
+            read=fuzz_traces.read,
             packages=("readers/traces",),
-            suffixes=_CSV_OR_JSON,
+            suffixes={**_CSV_OR_JSON, b"PA": ".parquet"},
         ),
         Family(
             name="loadtests",

@@ -30,6 +30,9 @@ ODD: tuple[Any, ...] = (
         "2026-13-45",
         "99999999999999999999",
     ),
+    # Times at the ends of what a calendar, a clock or a database can hold.
+    *("1969-12-31T23:59:59Z", "2001-09-09T01:46:40Z", "0001-01-01", "9999-12-31 23:59:59.999999", "infinity", "24:00"),
+    *("2026-11-01T10:00:00+99:00", "29/02/2026 1:05 PM", "294247-01-10 04:00:54", 946_684_800, 4_102_444_800_000),
     *(0, 1, -1, 0.5, 3, 7, 2**31, 10**18, 10**25, 10**400, 1e308, -1e308, 1e-320, float("inf"), float("nan")),
     *(
         [],
@@ -48,6 +51,8 @@ ODD: tuple[Any, ...] = (
 )
 ODD_TEXTS = tuple(str(each) for each in ODD if not isinstance(each, list | dict))
 MOST_BYTES = 200_000
+# A value that is wrong in one record is dropped or mended; what is wrong in all of them is what a reader works with.
+_EVERYWHERE_FRACTION = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +96,25 @@ def _changed_json(data: bytes, others: Stock, chance: Random) -> bytes:
         )
     except (ValueError, RecursionError):
         return _changed_rows(data, others, chance)
-    index = chance.randrange(len(lines))
-    lines[index] = _with_damage(lines[index], others.words, chance)
+    if chance.random() < _EVERYWHERE_FRACTION:
+        lines = _damaged_everywhere(lines, others.words, chance)
+    else:
+        index = chance.randrange(len(lines))
+        lines[index] = _with_damage(lines[index], others.words, chance)
     return "\n".join(json.dumps(each) for each in lines).encode("utf-8", "replace")
+
+
+def _damaged_everywhere(lines: list[Any], words: Sequence[str], chance: Random) -> list[Any]:
+    """The same damage to every record: to each line, or to each entry of one of the lists of a document."""
+    seed = chance.getrandbits(64)
+    if len(lines) > 1:
+        return [_with_damage(each, words, Random(seed)) for each in lines]
+    found = copy.deepcopy(lines)
+    lists = [holder[key] for holder, key in _places(found) if isinstance(holder[key], list) and len(holder[key]) > 1]
+    if lists:
+        records = chance.choice(lists)
+        records[:] = [_with_damage(each, words, Random(seed)) for each in records]
+    return found
 
 
 def _changed_yaml(data: bytes, others: Stock, chance: Random) -> bytes:
@@ -161,7 +182,11 @@ def _changed_rows(data: bytes, others: Stock, chance: Random) -> bytes:
     rows = data.split(b"\n")
     at = chance.randrange(len(rows))
     kind = chance.randrange(8)
-    if kind == 0:
+    if chance.random() < _EVERYWHERE_FRACTION:
+        # The same cell of every row below the first: a whole column.
+        seed = chance.getrandbits(64)
+        rows[1:] = [_cells(each, others.words, Random(seed)) if each else each for each in rows[1:]]
+    elif kind == 0:
         del rows[at]
     elif kind == 1:
         rows[at:at] = [rows[at]] * chance.choice((1, 2, 100))

@@ -123,6 +123,8 @@ def test_a_mapping_goes_into_nested_json(tmp_path: Path) -> None:
         ({"arrival_s": "wen"}, "Did you mean when"),
         ({"arrival_s": "when", "arrival_ms": "when"}, "a second time"),
         ({"arrival_s": "when"}, "2025-10-09 if it were in milliseconds"),
+        ({"arrival_day_first": "when", "arrival_month_first": "when"}, "more than once how times are read"),
+        ({"arrival_day_first": "when", "arrival_time": "when"}, "more than once how times are read"),
     ],
 )
 def test_a_wrong_mapping_is_explained(mapping: dict[str, str], said: str, tmp_path: Path) -> None:

@@ -126,6 +126,29 @@ def test_the_user_states_the_unit(tmp_path: Path) -> None:
     assert profiled(series, mapping={"rate_rpm": "value"}).whole.requests == 24 * 600
 
 
+@pytest.mark.parametrize(
+    ("mapping", "said"),
+    [
+        ({"rate_rps": "value", "rate_rpm": "value"}, "more than once what the values are"),
+        ({"rate_rps": "rate"}, r"a.json: map.rate_rps = 'rate': is not the value of a series"),
+        ({"rate_rps": "value", "prompt_tokens": "value"}, "map.prompt_tokens = 'value': cannot be mapped"),
+    ],
+)
+def test_of_a_series_only_its_value_is_mapped_and_once(mapping: dict[str, str], said: str, tmp_path: Path) -> None:
+    series = matrix(tmp_path / "a.json", [({}, [10.0] * 24)])
+    with pytest.raises(InputError, match=said):
+        profiled(series, mapping=mapping)
+
+
+def test_a_mapped_rate_needs_a_time_and_a_column_of_its_own(tmp_path: Path) -> None:
+    path = csv(tmp_path / "a.csv", "place,requests", [f"{at},{at + 1}" for at in range(24)])
+    with pytest.raises(InputError, match="place, requests': holds no column that is known as a time"):
+        profiled(path, mapping={"rate_rps": "requests"})
+    dated = csv(tmp_path / "b.csv", "Time,requests", [f"{stamp(at)},{at + 1}" for at in range(24)])
+    with pytest.raises(InputError, match="rate_rps=requests, rate_rpm=requests': gives one column twice"):
+        profiled(dated, mapping={"rate_rps": "requests", "rate_rpm": "requests"})
+
+
 def test_parts_of_a_count_are_not_counted_twice(tmp_path: Path) -> None:
     head = "date,api_requests,successful_requests,failed_requests,prompt_tokens,completion_tokens,"
     head += "cache_read_input_tokens,cache_creation_input_tokens,input_audio_tokens"

@@ -92,6 +92,14 @@ def define(connection: DuckDBPyConnection) -> None:
 
 def state_order(connection: DuckDBPyConnection, mapping: Mapping[str, str]) -> dict[str, str]:
     """Takes the order that a mapping names; hands back the mapping with the time under its plain name."""
+    times = [ours for ours in mapping if ours in (*ORDERS, "arrival_time")]
+    if len(times) > 1 and not mapping.keys().isdisjoint(ORDERS):
+        raise InputError(
+            field="map",
+            value=", ".join(f"{ours}={mapping[ours]}" for ours in times),
+            problem="says more than once how times are read",
+            fix="Map the time once.",
+        )
     for ours, order in ORDERS.items():
         if ours in mapping:
             connection.execute(f"SET VARIABLE {_VARIABLE} = '{order}'")

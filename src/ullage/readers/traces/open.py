@@ -207,10 +207,28 @@ def _open_mapped_rates(
     found = [TRACE_READERS[name] for name in _candidates(files[0])]
     reader = found[0] if len(found) == 1 else None
     if isinstance(reader, RateReader) and reader is not tables.TABLE:
-        (measure,) = {tables.MEASURED[ours] for ours in mapping if ours in tables.MEASURED}
+        measure = _measure_of_series(reader, files[0], mapping)
         return open_points(connection, reader, files, zone=zone, measure=measure)
     counted = replace(tables.TABLE, points=lambda given: tables.mapped_points(given, mapping))
     return open_points(connection, counted, files, zone=zone)
+
+
+def _measure_of_series(reader: RateReader, file: Glimpse, mapping: Mapping[str, str]) -> str:
+    """What the values of series in JSON are: nothing else of them can be mapped."""
+    fix = (
+        "Map only what the values are: one of --column rate_rps=value, rate_rpm=value, rate_rph=value, requests=value."
+    )
+    for ours, theirs in mapping.items():
+        if ours not in tables.MEASURED:
+            problem = f"cannot be mapped in {reader.title}, which names its times and labels itself"
+            raise InputError(field=f"{file.name}: map.{ours}", value=theirs, problem=problem, fix=fix)
+        if theirs != "value":
+            problem = f"is not the value of a series in {reader.title}"
+            raise InputError(field=f"{file.name}: map.{ours}", value=theirs, problem=problem, fix=fix)
+    if len(mapping) > 1:
+        problem = "say more than once what the values are"
+        raise InputError(field=f"{file.name}: map", value=", ".join(mapping), problem=problem, fix=fix)
+    return tables.MEASURED[next(iter(mapping))]
 
 
 def _open_rates(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> RateTable:

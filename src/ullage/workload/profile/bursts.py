@@ -25,6 +25,8 @@ SKEW_REQUESTS = (DEVIATIONS**2 - 1) / 6
 LEAST_PER_WINDOW = 5.0
 WIDTHS_S = (10, 60, 600)
 SHOWN = 5
+# Ten years of minutes: where one stray time stretches a trace over decades, windows are wider.
+MOST_BINS = 6_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ def bursts_of(counts: SecondCounts, *, first_s: float, last_s: float, resolution
     """Episodes at the finest width at which they can be told from chance and from the source's time stamps."""
     mean_rps = counts.total / (last_s - first_s) if last_s > first_s else 0.0
     for width_s in WIDTHS_S:
-        if mean_rps * width_s < LEAST_PER_WINDOW or width_s < 10 * resolution_s:
+        if mean_rps * width_s < LEAST_PER_WINDOW or width_s < 10 * resolution_s or _is_long(width_s, first_s, last_s):
             continue
         bins = counts.binned(width_s, first_s, last_s)
         if len(bins) < 6:
@@ -76,13 +78,19 @@ def bursts_of(counts: SecondCounts, *, first_s: float, last_s: float, resolution
 def _sparse_bursts(counts: SecondCounts, first_s: float, last_s: float, resolution_s: float) -> Bursts | None:
     """Episodes in a quiet trace, where most windows are empty: the level is then at least the mean, which one burst
     raises but does not reach."""
-    width_s = next((each for each in WIDTHS_S[1:] if each >= 10 * resolution_s), None)
+    fitting = (each for each in WIDTHS_S[1:] if each >= 10 * resolution_s and not _is_long(each, first_s, last_s))
+    width_s = next(fitting, None)
     if width_s is None:
         return None
     bins = counts.binned(width_s, first_s, last_s)
     if len(bins) < 6:
         return None
     return _bursts(bins, width_s, math.ceil(first_s / width_s) * width_s, least_level=float(bins.mean()))
+
+
+def _is_long(width_s: float, first_s: float, last_s: float) -> bool:
+    """Whether windows of this width would be more than there is memory for."""
+    return last_s - first_s > MOST_BINS * width_s
 
 
 def _bursts(bins: NDArray[np.int64], width_s: int, start_s: float, least_level: float = 0.0) -> Bursts:

@@ -52,6 +52,7 @@ _IN_WORDS = {
     "count": "requests in each window",
 }
 _DAY_S = 86_400.0
+_LONGEST_WINDOW_S = 366 * _DAY_S
 # A gap of more than this share of the windows is worth a word.
 _MISSING_FRACTION = 0.01
 # Thirty years of points ten seconds apart.
@@ -240,12 +241,19 @@ def _width_s(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> float:
             problem="has one point in time, and its duration is not stated",
             fix="Export at least two points.",
         )
-    if width_s < 1.0:
+    if not width_s >= 1.0:
         raise InputError(
             field=f"{files[0].name}: time",
             value=width_s,
             problem="points are that many seconds apart, and windows of less than a second are not read",
             fix="Check the unit of the times, or list requests instead of counting them.",
+        )
+    if width_s > _LONGEST_WINDOW_S:
+        raise InputError(
+            field=f"{files[0].name}: time",
+            value=f"{width_s:.4g} s",
+            problem="is the length of a window, and rates need windows of a year at most",
+            fix="Check the ends of the windows, or export narrower ones.",
         )
     connection.execute(f"ALTER TABLE ullage_points ADD COLUMN width DOUBLE DEFAULT {round(width_s)!r}")
     return float(round(width_s))

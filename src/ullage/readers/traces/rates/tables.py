@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ullage.errors import check_name
+from ullage.errors import InputError, check_name
 from ullage.readers.traces.aliases import plain_name, usual_columns
 from ullage.readers.traces.draft import extracted, json_path, records_of, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
@@ -79,7 +79,21 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
     file = files[0]
     for ours, theirs in mapping.items():
         check_name(theirs, file.fields, field=f"map.{ours}", fix=f"It is not a column of {file.name}.")
+    if len(set(mapping.values())) < len(mapping):
+        raise InputError(
+            field=f"{file.name}: map",
+            value=", ".join(f"{ours}={theirs}" for ours, theirs in mapping.items()),
+            problem="gives one column twice",
+            fix="Map each column once.",
+        )
     time = next((theirs for ours, theirs in mapping.items() if ours.startswith("arrival")), None) or _time_of(file)
+    if time is None:
+        raise InputError(
+            field=f"{file.name}: time",
+            value=", ".join(file.fields[:8]),
+            problem="holds no column that is known as a time, which rates need",
+            fix="Name it: --column arrival_time=COLUMN, or --column arrival_s=COLUMN for seconds since 1970.",
+        )
     series = {field: found for field, found in _series_of(file).items() if field not in mapping.values()}
     if not mapping.keys().isdisjoint(MEASURED):
         series = {field: found for field, found in series.items() if found[0] != "requests"}
@@ -88,8 +102,7 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
         for ours, theirs in mapping.items()
         if ours in MEASURED or ours in ROLES
     }
-    dimensions = _dimensions(file, mapping, {*series, time or ""})
-    assert time is not None
+    dimensions = _dimensions(file, mapping, {*series, time})
     end = _end_of(file, time)
     wanted = [time, *([end] if end else []), *series, *(each for each in dimensions.values() if each)]
     # Read once, however many series: a line that cannot be split is one line.
