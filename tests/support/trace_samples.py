@@ -436,6 +436,23 @@ def _prometheus(requests: Sequence[Request], scale: float, filler: str) -> bytes
     return _document({"status": "success", "data": {"resultType": "matrix", "result": [result]}})
 
 
+def _victoria_metrics(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    metric = {"__name__": "http_requests_total", "instance": "a"}
+    return _lines(
+        [{"metric": metric, "values": [r.prompt_tokens], "timestamps": [int(r.epoch_s(scale))]} for r in requests]
+    )
+
+
+def _victoria_metrics_csv(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    rows = [f"http_requests_total,10.0.0.1:8000,{r.prompt_tokens},{int(r.epoch_s(scale))}\n" for r in requests]
+    return "".join(rows).encode()
+
+
+def _rates_long(requests: Sequence[Request], scale: float, filler: str) -> bytes:
+    rows = [f'{r.stamp(scale)},"sum(rate(http_requests_total[1m]))",{r.prompt_tokens}\n' for r in requests]
+    return "".join(["Time,Metric,Value\n", *rows]).encode()
+
+
 def _cloudwatch(requests: Sequence[Request], scale: float, filler: str) -> bytes:
     result = {
         "Id": filler,
@@ -492,6 +509,9 @@ SAMPLES: dict[str, Sample] = {
         Sample(name="helicone", suffix=".csv", render=_helicone),
         Sample(name="rates", suffix=".csv", render=_rates, is_counted=True),
         Sample(name="prometheus", suffix=".json", render=_prometheus, lines=False, is_counted=True),
+        Sample(name="victoriametrics", suffix=".jsonl", render=_victoria_metrics, is_counted=True),
+        Sample(name="victoriametrics-csv", suffix=".csv", render=_victoria_metrics_csv, is_counted=True),
+        Sample(name="rates-long", suffix=".csv", render=_rates_long, is_counted=True),
         Sample(name="cloudwatch", suffix=".json", render=_cloudwatch, lines=False, is_counted=True),
         Sample(name="azure-monitor", suffix=".json", render=_azure_monitor, lines=False, is_counted=True),
         Sample(name="openai-usage", suffix=".json", render=_openai_usage, lines=False, is_counted=True),

@@ -29,7 +29,10 @@ ON_ONE_CLOCK = pytest.mark.parametrize(
 )
 # Formats whose times are no calendar times: a wrong unit cannot be proved, only flagged.
 # Formats whose calendar times show their unit by their size, so that none is wrong.
-SIZED = ("rates", "prometheus", "cloudwatch", "azure-monitor", "openai-usage")
+SIZED = (
+    "rates", "rates-long", "prometheus", "victoriametrics", "victoriametrics-csv", "cloudwatch", "azure-monitor",
+    "openai-usage",
+)  # fmt: skip
 COUNT_FROM_ZERO = ("mooncake", "burstgpt", "agent-sessions")
 MEGABYTES_10 = "x" * 10_000_000
 

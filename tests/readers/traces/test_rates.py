@@ -34,6 +34,44 @@ def stamp(hour: int) -> str:
     return datetime.datetime.fromtimestamp(START_S + 3600 * hour, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def scraped(counts: Sequence[int], *, at_s: float, restart: int) -> list[tuple[float, float]]:
+    """The counter of an instance as it was scraped each minute, at a moment of its own."""
+    shown = grown([count / 60 for count in counts for _ in range(60)], restart=restart)  # type: ignore[misc]
+    return [(START_S + at_s + 60 * at, value) for at, value in enumerate(shown)]
+
+
+NAMES = {"vllm:request_success_total": 1, "vllm:e2e_request_latency_seconds_count": 1, "vllm:prompt_tokens_total": 700}
+
+
+def exported(folder: Path, kind: str) -> Path:
+    """What two instances counted in two days, the requests twice over, as VictoriaMetrics and Grafana write it out."""
+    series = []
+    for metric, factor in NAMES.items():
+        for instance, at_s in (("a:1", 7.25), ("b:1", 41.5)):
+            points = [(at, factor * value) for at, value in scraped(HOURLY[:48], at_s=at_s, restart=100)]
+            series.append(({"__name__": metric, "instance": instance, "model_name": "m"}, points))
+    if kind == "json":
+        lines = [
+            json.dumps({"metric": labels, "values": [v for _, v in part], "timestamps": [1000 * at for at, _ in part]})
+            for labels, points in series
+            for part in (points[:1000], points[1000:])
+        ]
+    elif kind == "csv":
+        lines = [
+            f"{labels['__name__']},{labels['instance']},{value!r},{at!r}"
+            for labels, each in series
+            for at, value in each
+        ]
+    else:
+        lines = ["Time,Metric,Value"]
+        for labels, points in series:
+            legend = ", ".join(f'{label}=""{value}""' for label, value in labels.items())
+            lines += [f'{1000 * at!r},"{{{legend}}}",{value!r}' for at, value in points]
+    path = folder / f"export.{kind}"
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
 def csv(path: Path, head: str, rows: Sequence[str]) -> Path:
     path.write_text("\n".join([head, *rows, ""]))
     return path
@@ -83,6 +121,50 @@ def test_every_way_to_write_one_traffic_gives_one_profile(name: str, tmp_path: P
     assert found.coverage.first_time == "2026-11-01T00:00:00.000Z"
     assert found.whole.season is not None
     assert found.whole.season.peak_ratio == pytest.approx(max(HOURLY) / (sum(HOURLY) / len(HOURLY)), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"), [("json", "victoriametrics"), ("csv", "victoriametrics-csv"), ("long", "rates-long")]
+)
+def test_raw_counters_of_instances_add_up_in_windows_they_share(kind: str, named: str, tmp_path: Path) -> None:
+    table = opened(exported(tmp_path, kind))
+    assert table.format == named
+    found = profile_of(summarise_windows(table))
+    # Two instances, each counted by one of its two counters of requests; the ends are left out.
+    assert found.whole.requests == pytest.approx(2 * sum(HOURLY[:48]), rel=0.003)
+    assert found.whole.arrivals is not None
+    assert found.whole.arrivals.mean_rps == pytest.approx(2 * sum(HOURLY[:48]) / (48 * 3600), rel=0.003)
+    # In the windows of a single instance there would be half of it.
+    ((middle,),) = table.rates.aggregate("median(requests)").fetchall()
+    assert middle == pytest.approx(2 * sum(HOURLY[:48]) / (48 * 60), rel=0.02)
+    assert found.whole.lengths.prompt_tokens is not None
+    assert found.whole.lengths.prompt_tokens.mean_value == pytest.approx(700)
+    if kind != "csv":
+        assert [group.name for group in found.of("model")] == ["m"]
+
+
+def test_grafanas_legends_are_counters_with_labels(tmp_path: Path) -> None:
+    counts = grown(HOURLY, restart=100)
+    legend = '{{__name__=""vllm:request_success_total"", instance=""{}"", model_name=""{}""}}'
+    head = f'"Time","{legend.format("a", "m")}","{legend.format("b", "n")}"'
+    rows = [f"{1000 * (START_S + 3600 * at)},{value},{3 * value}" for at, value in enumerate(counts)]
+    found = profiled(csv(tmp_path / "a.csv", head, rows))
+    assert found.whole.requests == 4 * sum(HOURLY)
+    assert {group.name: group.share_fraction for group in found.of("model")} == {"n": 0.75, "m": 0.25}
+
+
+def test_rows_that_carry_their_unit_are_told_apart_by_legend(tmp_path: Path) -> None:
+    legends = (("chat", "1.5 req/s"), ("mail", "0.5 req/s"), ("GPU", "80%"))
+    rows = [f"{stamp(at)},{legend},{value}" for legend, value in legends for at in range(24)]
+    found = profiled(csv(tmp_path / "a.csv", "Time,Metric,Value", rows))
+    assert found.whole.requests == 2 * 24 * 3600
+    assert {group.name: group.share_fraction for group in found.of("product")} == {"chat": 0.75, "mail": 0.25}
+
+
+def test_a_table_of_points_without_requests_is_refused(tmp_path: Path) -> None:
+    rows = [f"{stamp(at)},vllm:gpu_cache_usage_perc,0.5" for at in range(24)]
+    with pytest.raises(InputError, match="no count or rate of requests"):
+        opened(csv(tmp_path / "a.csv", "Time,Metric,Value", rows))
 
 
 def test_rows_are_never_taken_for_requests(tmp_path: Path) -> None:

@@ -118,8 +118,9 @@ def _table(files: Sequence[Glimpse]) -> str:
         union = f"union_by_name = {str(len(paths) > 1).lower()}"
         return f"read_parquet({file_list(paths)}, {union}, {hive})"
     columns = ", ".join(f"{text(field)}: 'VARCHAR'" for field in files[0].header)
+    named = str(not files[0].is_bare).lower()
     return (
-        f"read_csv({file_list(paths)}, columns = {{{columns}}}, header = true, auto_detect = false, "
+        f"read_csv({file_list(paths)}, columns = {{{columns}}}, header = {named}, auto_detect = false, "
         f"delim = {text(files[0].delimiter)}, quote = '\"', escape = '\"', compression = {text(files[0].compression)}, "
         f"max_line_size = {MAX_LINE_BYTES}, buffer_size = {2 * MAX_LINE_BYTES}, ignore_errors = true, "
         f"store_rejects = true, rejects_table = {text(REJECTED_LINES)}, "

@@ -68,7 +68,8 @@ class Glimpse:
     first line of a CSV file, which has fewer columns than fields where folders such as `model=a/` add some.
     `types` are the SQL types of the fields, where the file says them. `sample` are the first rows of a CSV file.
     `records` is the JSON path to the records where they stand inside an object, such as `$."data"[*]`;
-    `is_list` says that a document is a list of records, and not one object.
+    `is_list` says that a document is a list of records, and not one object; `is_bare` that a CSV file has no line of
+    names, so that its header is its first row.
     """
 
     path: str
@@ -81,6 +82,7 @@ class Glimpse:
     sample: tuple[tuple[str, ...], ...] = ()
     records: str = ""
     is_list: bool = False
+    is_bare: bool = False
 
     @property
     def name(self) -> str:

@@ -18,11 +18,11 @@ from ullage.readers.traces.gateways import (
     traefik,
     vertex,
 )
-from ullage.readers.traces.rates import monitors, servegen, tables
+from ullage.readers.traces.rates import long, monitors, servegen, tables
 from ullage.readers.traces.rates.points import RateReader
 
 # Asked in this order, and only where no other format knows the files: such names may stand in anybody's table.
-FALLBACKS: tuple[TraceReader | RateReader, ...] = (tables.TABLE, columns.READER)
+FALLBACKS: tuple[TraceReader | RateReader, ...] = (long.LONG, tables.TABLE, columns.READER)
 
 TRACE_READERS: dict[str, TraceReader | RateReader] = {
     reader.name: reader
@@ -49,8 +49,11 @@ TRACE_READERS: dict[str, TraceReader | RateReader] = {
         vertex.READER,
         helicone.READER,
         tables.TABLE,
+        long.LONG,
         tables.OPENAI_USAGE,
         monitors.PROMETHEUS,
+        monitors.VICTORIA_METRICS,
+        long.VICTORIA_CSV,
         monitors.CLOUDWATCH,
         monitors.AZURE_MONITOR,
     )

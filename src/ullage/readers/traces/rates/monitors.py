@@ -1,5 +1,6 @@
 """Metrics as monitoring systems export them in JSON: Prometheus `query_range`, CloudWatch, Azure Monitor.
 
+    Victoria    {"metric": {labels}, "values": [12, ...], "timestamps": [ms, ...]}, a series a line
     Prometheus  {"data": {"resultType": "matrix", "result": [{"metric": {labels}, "values": [[s, "12.4"], ...]}]}}
     CloudWatch  {"MetricDataResults": [{"Label", "Timestamps": [...], "Values": [...]}]}
                 {"Label", "Datapoints": [{"Timestamp", "Sum"}]}
@@ -16,99 +17,62 @@ from collections.abc import Callable, Sequence
 
 from ullage.readers.traces.draft import extracted, json_path, records_of
 from ullage.readers.traces.files import Glimpse
-from ullage.readers.traces.rates.points import DIMENSIONS, LABELS, RateReader, meaning_of
-from ullage.readers.traces.sql import moment, name, text
-
-# Names of metrics, as exporters and clouds spell them; any other is judged by its words.
-_EXPORTED = (
-    "vllm:request_success_total", "vllm:prompt_tokens_total", "vllm:generation_tokens_total",
-    "vllm:prefix_cache_hits_total", "vllm:e2e_request_latency_seconds_count", "vllm:time_to_first_token_seconds_count",
-    "sglang:num_requests_total", "sglang:prompt_tokens_total", "sglang:generation_tokens_total",
-    "sglang:cached_tokens_total", "http_requests_total", "tgi_request_count", "nv_inference_request_success",
-    "envoy_cluster_upstream_rq_total", "istio_requests_total", "nginx_ingress_controller_requests",
-    "litellm_requests_metric_total", "litellm_proxy_total_requests_metric_total", "litellm_input_tokens_metric_total",
-    "litellm_output_tokens_metric_total", "dynamo_frontend_requests_total", "inference_objective_request_total",
-)  # fmt: skip
-_CLOUD = (
-    "Invocations", "InvocationCount", "RequestCount", "InputTokenCount", "OutputTokenCount", "CacheReadInputTokenCount",
-    "AzureOpenAIRequests", "ModelRequests", "ProcessedPromptTokens", "GeneratedTokens", "InputTokens", "OutputTokens",
-    "TokenTransaction", "SuccessfulCalls", "TotalCalls",
-)  # fmt: skip
-_KNOWN = {
-    "vllm:prefix_cache_hits_total": ("cached_tokens", "counter"),
-    "vllm:e2e_request_latency_seconds_count": ("requests", "counter"),
-    "vllm:time_to_first_token_seconds_count": ("requests", "counter"),
-    "vllm:request_success_total": ("requests", "counter"),
-    "tgi_request_count": ("requests", "counter"),
-    "nv_inference_request_success": ("requests", "counter"),
-    "envoy_cluster_upstream_rq_total": ("requests", "counter"),
-    "nginx_ingress_controller_requests": ("requests", "counter"),
-    "ProcessedPromptTokens": ("prompt_tokens", "count"),
-    "GeneratedTokens": ("output_tokens", "count"),
-    "SuccessfulCalls": ("", ""),
-}
+from ullage.readers.traces.rates.names import DIMENSIONS, LABELS, NO_ROLE, dimensions_in, first_of_its_kind, judged
+from ullage.readers.traces.rates.points import RateReader
+from ullage.readers.traces.sql import moment, name
 
 
-def _judged(metric: str, unnamed: str) -> str:
-    """SQL for `[role, measure]` of a metric's name; what has no name is what `unnamed` says."""
-    known = {each: found for each in (*_EXPORTED, *_CLOUD) if (found := _KNOWN.get(each) or meaning_of(each))}
-    cases = " ".join(
-        f"WHEN {text(each)} THEN [{text(role)}, {text(measure or 'count')}]" for each, (role, measure) in known.items()
-    )
-    words = (
-        f"CASE WHEN regexp_matches(lower({metric}), 'token') THEN CASE "
-        f"WHEN regexp_matches(lower({metric}), 'cache') THEN ['cached_tokens', kind_] "
-        f"WHEN regexp_matches(lower({metric}), 'prompt|input|context') THEN ['prompt_tokens', kind_] "
-        f"WHEN regexp_matches(lower({metric}), 'output|completion|generat') THEN ['output_tokens', kind_] END "
-        f"WHEN regexp_matches(lower({metric}), 'request|invocation|calls|quer') "
-        f"AND NOT regexp_matches(lower({metric}), "
-        "'fail|error|latency_seconds_(sum|bucket)|running|waiting|queue|throttle') "
-        "THEN ['requests', kind_] END"
-    )
-    kind = f"CASE WHEN regexp_matches({metric}, '_(total|count)$') THEN 'counter' ELSE '' END"
-    words = words.replace("kind_", kind)
-    return f"CASE WHEN {metric} IS NULL THEN {unnamed} ELSE COALESCE(CASE {metric} {cases} END, {words}) END"
-
-
-def _labelled(labels: str) -> str:
-    """SQL for the dimensions out of a map of labels."""
-    found = []
-    for dimension in DIMENSIONS:
-        paths = ", ".join(f"json_extract_string({labels}, '$.\"{label}\"')" for label in LABELS[dimension])
-        found.append(f'COALESCE({paths}) AS "{dimension}"')
-    return ", ".join(found)
-
-
-def _points(source: str, judged: str, at: str, value: str, width: str, written: str, labels: str) -> str:
+def points_of(source: str, meaning: str, at: str, value: str, width: str, written: str, labels: str) -> str:
+    """SQL for points out of rows of a source, each with the meaning that its metric's name has."""
     return (
         f"SELECT {at} AS at_s, CAST(series AS VARCHAR) AS series, meaning[1] AS role, meaning[2] AS measure, "
         f"TRY_CAST({value} AS DOUBLE) AS "
         "value, "
-        f"{width} AS width_s, {labels}, {written} AS time_ FROM (SELECT *, {judged} AS meaning FROM ({source})) "
+        f"{width} AS width_s, {labels}, {written} AS time_ FROM (SELECT *, {meaning} AS meaning FROM ({source})) "
         "WHERE meaning[1] <> ''"
     )
 
 
-def _of_prometheus(files: Sequence[Glimpse]) -> str:
+def labelled_series(source: str, times: str, values: str, *, series: str) -> str:
+    """SQL for the points of series with Prometheus' labels under `metric`: one JSON value a series, in a column `one`,
+    in it the JSON paths of its times and of its values, and SQL for what belongs together."""
     # Labels are taken once a series, in one parse: they may be long, and a series has thousands of points.
     paths = {"name_": json_path("metric", "__name__")}
     paths |= {label: json_path("metric", label) for labels in LABELS.values() for label in labels}
-    series = f"(SELECT unnest(json_extract(json, '$.data.result[*]')) AS one FROM {records_of(files)})"
-    apart = f"(SELECT one, json_extract(one, '$.values[*]') AS pairs, row_number() OVER () AS series FROM {series})"
-    labelled = extracted(apart, "one", paths, beside=("pairs", "series"))
+    apart = (
+        # A line that is not JSON is one point without a time, so that it is counted.
+        f"(SELECT one, CASE WHEN one IS NULL THEN [NULL] ELSE json_extract_string(one, '{times}') END AS times, "
+        f"json_extract_string(one, '{values}') AS points, {series} AS series FROM ({source}))"
+    )
     named = ", ".join(
         f'COALESCE({", ".join(name(label) for label in LABELS[each])}) AS "told_{each}"' for each in DIMENSIONS
     )
-    values = f"SELECT name_, series, {named}, unnest(pairs) AS pair FROM ({labelled})"
-    return _points(
-        values,
-        _judged("name_", "['requests', '']"),
-        moment("json_extract_string(pair, '$[0]')"),
-        "json_extract_string(pair, '$[1]')",
+    order = first_of_its_kind("name_")
+    parsed = extracted(apart, "one", paths, beside=("times", "points", "series"))
+    chosen = (
+        f"SELECT name_, series, times, points, {named} FROM ({parsed}) "
+        f"QUALIFY {order} = min({order}) OVER (PARTITION BY ({judged('name_', NO_ROLE)})[1])"
+    )
+    return points_of(
+        f"SELECT * EXCLUDE (times, points), unnest(times) AS at_, unnest(points) AS value_ FROM ({chosen})",
+        judged("name_", "['requests', '']"),
+        moment("at_"),
+        "value_",
         "NULL::DOUBLE",
         "NULL",
         ", ".join(f'"told_{dimension}" AS "{dimension}"' for dimension in DIMENSIONS),
     )
+
+
+def _of_prometheus(files: Sequence[Glimpse]) -> str:
+    series = f"SELECT unnest(json_extract(json, '$.data.result[*]')) AS one FROM {records_of(files)}"
+    return labelled_series(series, "$.values[*][0]", "$.values[*][1]", series="row_number() OVER ()")
+
+
+def _of_victoria_metrics(files: Sequence[Glimpse]) -> str:
+    # A long series is written over several lines.
+    lines = f"SELECT json AS one FROM {records_of(files)}"
+    return labelled_series(lines, "$.timestamps[*]", "$.values[*]", series="json_extract_string(one, '$.metric')")
 
 
 def _of_cloudwatch(files: Sequence[Glimpse]) -> str:
@@ -130,9 +94,9 @@ def _of_cloudwatch(files: Sequence[Glimpse]) -> str:
     named = "regexp_extract(series, '[A-Za-z]+$')"
     model = "NULLIF(trim(regexp_replace(series, '[A-Za-z]+$', '')), '') AS model"
     nothing = ", ".join(f'NULL::VARCHAR AS "{each}"' for each in DIMENSIONS if each != "model")
-    return _points(
+    return points_of(
         f"{data} UNION ALL {statistics}",
-        _judged(named, "['requests', 'count']"),
+        judged(named, "['requests', 'count']"),
         moment("at_"),
         "value_",
         "NULL::DOUBLE",
@@ -160,14 +124,14 @@ def _of_azure_monitor(files: Sequence[Glimpse]) -> str:
         f"FROM ({labelled})"
     )
     value = ", ".join(f"json_extract_string(point, '$.{each}')" for each in ("total", "count"))
-    return _points(
+    return points_of(
         points,
-        _judged("name_", "['', '']"),
+        judged("name_", "['', '']"),
         moment("json_extract_string(point, '$.timeStamp')"),
         f"COALESCE({value})",
         "NULL::DOUBLE",
         "json_extract_string(point, '$.timeStamp')",
-        _labelled("metric"),
+        dimensions_in("metric"),
     )
 
 
@@ -180,6 +144,12 @@ PROMETHEUS = RateReader(
     title="Prometheus query_range answer",
     recognises=_has("data.result[].values"),
     points=_of_prometheus,
+)
+VICTORIA_METRICS = RateReader(
+    name="victoriametrics",
+    title="VictoriaMetrics export (JSON lines of /api/v1/export)",
+    recognises=lambda file: file.has("metric.__name__", "values", "timestamps"),
+    points=_of_victoria_metrics,
 )
 CLOUDWATCH = RateReader(
     name="cloudwatch",

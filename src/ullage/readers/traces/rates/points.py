@@ -25,6 +25,7 @@ from ullage.errors import InputError
 from ullage.readers.traces.clean import EARLIEST_EPOCH_S, LATEST_EPOCH_S, forget_rejected, rejected_lines
 from ullage.readers.traces.dates import settle_order
 from ullage.readers.traces.files import Glimpse
+from ullage.readers.traces.rates.names import DIMENSIONS
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.trace import Clock, RateTable, RowCounts, RowReason
 
@@ -32,18 +33,6 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROLES = ("requests", "prompt_tokens", "output_tokens", "cached_tokens")
-DIMENSIONS = ("model", "tenant", "product", "class")
-# Labels and columns that tell series apart, in other systems' words.
-LABELS = {
-    "model": (
-        "model_name", "model", "modelid", "modeldeploymentname", "deployment", "model_group", "served_model_name",
-    ),
-    "tenant": (
-        "tenant", "team", "team_alias", "user", "user_id", "api_key_id", "api_key_alias", "namespace", "customer",
-    ),
-    "product": ("product", "app", "application", "service", "project", "project_id", "feature"),
-    "class": ("class", "request_class"),
-}  # fmt: skip
 _PER = {"rps": "* width", "rpm": "* width / 60.0", "rph": "* width / 3600.0", "count": "", "counter": ""}
 _IN_WORDS = {
     "rps": "requests a second",
@@ -69,48 +58,6 @@ class RateReader:
     points: Callable[[Sequence[Glimpse]], str]
 
 
-def meaning_of(name: str) -> tuple[str, str] | None:
-    """Role and measure of a series by its name; None where it does not speak of requests or tokens.
-
-    >>> meaning_of("vllm:prompt_tokens_total"), meaning_of("requests per minute"), meaning_of("Invocations (Sum)")
-    (('prompt_tokens', 'counter'), ('requests', 'rpm'), ('requests', ''))
-    """
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()
-    words = re.sub(r"[^a-z0-9/]+", " ", spaced).strip()
-    # The name of a metric ends in its kind; a column of a report ends so only because it is a sum.
-    is_metric = re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*(_total|_count)", name) is not None and not name.startswith("n_")
-    role = _role(words)
-    if role is None:
-        return None
-    for measure, pattern in (
-        ("rps", r"\b(rps|qps|reqps|tps|\w*/ ?s(ec)?|rate)\b|per ?second|/s\b"),
-        ("rpm", r"\brpm\b|per ?minute|/ ?min"),
-        ("rph", r"\brph\b|per ?hour|/ ?h\b"),
-    ):
-        if re.search(pattern, words):
-            return role, measure
-    return role, "counter" if is_metric else ""
-
-
-def _role(words: str) -> str | None:
-    if "token" in words:
-        # Parts of another column, and what is written into a cache instead of read from it.
-        if re.search(r"audio|image|text|uncached|creat|write|total tokens", words):
-            return None
-        if re.search(r"cache", words):
-            return "cached_tokens"
-        if re.search(r"prompt|input|context", words):
-            return "prompt_tokens"
-        if re.search(r"output|completion|generat|candidate", words):
-            return "output_tokens"
-        return None
-    if re.search(r"\b(fail|failed|error|errors|latency|duration|time|ttft|queue|waiting|running|pending)\b", words):
-        return None
-    # One request, call or query is a thing that a row is about; several, or a rate of them, are a count.
-    several = r"requests\b|\binvocations?\b|\bcalls\b|\bqueries\b|\breqs\b|\brequest (count|rate|total|num)"
-    return "requests" if re.search(rf"{several}|\b(rps|qps|reqps|rpm|rph|req/s)\b", words) else None
-
-
 def open_points(
     connection: DuckDBPyConnection, reader: RateReader, files: Sequence[Glimpse], *, zone: str, measure: str = ""
 ) -> RateTable:
@@ -130,6 +77,7 @@ def open_points(
         connection.execute(f"UPDATE ullage_points SET measure = '{measure}' WHERE role = 'requests'")
     guessed = _settle_measure(connection)
     _fold_counters(connection)
+    _align(connection, width_s)
     _pivot(connection)
     return RateTable(
         rates=connection.sql("SELECT * FROM ullage_windows"),
@@ -228,7 +176,9 @@ def _refuse_other_clocks(connection: DuckDBPyConnection, files: Sequence[Glimpse
 def _width_s(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> float:
     stated, stepped = _one(
         connection,
-        "SELECT min(width_s), min(step) FROM (SELECT width_s, at_s - lag(at_s) OVER (PARTITION BY series, role "
+        # Scrapes of a counter jitter and may be doubled, so that their least distance says nothing.
+        "SELECT min(width_s), least(min(step) FILTER (measure <> 'counter'), median(step) FILTER (measure = 'counter'))"
+        " FROM (SELECT width_s, measure, at_s - lag(at_s) OVER (PARTITION BY series, role "
         "ORDER BY at_s) AS step FROM ullage_points) WHERE step > 0 OR step IS NULL",
     )
     (only_s,) = _one(connection, "SELECT max(at_s) FROM ullage_points")
@@ -294,10 +244,37 @@ def _fold_counters(connection: DuckDBPyConnection) -> None:
         "CREATE OR REPLACE TEMP TABLE ullage_points AS SELECT * EXCLUDE (before, previous_s) REPLACE ("
         "CASE WHEN measure = 'counter' THEN previous_s ELSE at_s END AS at_s, CASE WHEN measure <> 'counter' THEN "
         "value "
-        "WHEN value < before THEN value ELSE value - before END AS value) FROM (SELECT *, "
+        "WHEN value < before THEN value ELSE value - before END AS value), at_s AS until_s FROM (SELECT *, "
         "lag(value) OVER (PARTITION BY series, role ORDER BY at_s) AS before, "
         "lag(at_s) OVER (PARTITION BY series, role ORDER BY at_s) AS previous_s FROM ullage_points) "
         "WHERE measure <> 'counter' OR before IS NOT NULL"
+    )
+
+
+def _align(connection: DuckDBPyConnection, width_s: float) -> None:
+    """Points as they were scraped, each instance at its own moment, laid onto windows that all of them share.
+
+    What a counter grew by between two scrapes is divided over the windows that lie between them; the first and the last
+    window, which scrapes cover only in part, are left out. Without this an instance would stand alone in each window.
+    """
+    shift = f"at_s - {width_s!r} * floor(at_s / {width_s!r})"
+    (is_scraped,) = _one(
+        connection, f"SELECT max({shift}) - min({shift}) > 0.001 FROM ullage_points WHERE measure = 'counter'"
+    )
+    if not is_scraped:
+        return
+    first = f"CAST(floor(at_s / {width_s!r}) AS BIGINT)"
+    last = f"CASE WHEN measure = 'counter' THEN CAST(ceil(until_s / {width_s!r}) AS BIGINT) ELSE {first} + 1 END"
+    overlap = f"(least(until_s, at_ + {width_s!r}) - greatest(at_s, at_)) / (until_s - at_s)"
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE ullage_points AS SELECT * EXCLUDE (at_, until_s) REPLACE (at_ AS at_s, "
+        f"CASE WHEN measure = 'counter' THEN value * {overlap} ELSE value END AS value) FROM (SELECT *, "
+        f"CAST({width_s!r} AS DOUBLE) * unnest(range({first}, {last})) AS at_ "
+        "FROM ullage_points WHERE until_s > at_s OR measure <> 'counter')"
+    )
+    connection.execute(
+        "DELETE FROM ullage_points WHERE (SELECT count(DISTINCT at_s) FROM ullage_points) > 3 AND at_s IN "
+        "((SELECT min(at_s) FROM ullage_points), (SELECT max(at_s) FROM ullage_points))"
     )
 
 

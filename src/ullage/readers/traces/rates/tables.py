@@ -14,7 +14,8 @@ from ullage.readers.traces.aliases import plain_name, usual_columns
 from ullage.readers.traces.draft import extracted, json_path, records_of, rows_of
 from ullage.readers.traces.files import Glimpse, Layout
 from ullage.readers.traces.numerals import NOTHING, decimal_mark, printed_number
-from ullage.readers.traces.rates.points import DIMENSIONS, LABELS, ROLES, RateReader, meaning_of
+from ullage.readers.traces.rates.names import DIMENSIONS, LABELS, dimensions_of, legend, meaning_of
+from ullage.readers.traces.rates.points import ROLES, RateReader
 from ullage.readers.traces.sql import moment, name, text, words
 
 # What a mapping may call a column of rates.
@@ -24,7 +25,8 @@ _STARTS = ("starttime", "starttimeiso", "bucketstart", "windowstart", "windowsta
 _ENDS = ("endtime", "bucketend", "windowend", "endtimeiso")
 
 
-def _time_of(file: Glimpse) -> str | None:
+def time_of(file: Glimpse) -> str | None:
+    """The column in which a window begins."""
     for field in file.fields:
         if plain_name(field) in _STARTS:
             return field
@@ -43,7 +45,7 @@ def _end_of(file: Glimpse, start: str) -> str | None:
 
 def _series_of(file: Glimpse) -> dict[str, tuple[str, str]]:
     """Columns that hold a series, with role and measure; those that tell rows apart, and times, are none."""
-    time = _time_of(file)
+    time = time_of(file)
     found = {}
     for field in file.header or file.fields:
         meaning = None if field == time or ("." in field.strip(".") and file.is_nested) else meaning_of(field)
@@ -67,7 +69,7 @@ def _recognises(file: Glimpse) -> bool:
     is_listed = any(
         plain_name(field) in ("requestid", "responseid", "id", "callid", "xrequestid") for field in file.fields
     )
-    return _time_of(file) is not None and "requests" in roles and not is_listed
+    return time_of(file) is not None and "requests" in roles and not is_listed
 
 
 def _points(files: Sequence[Glimpse]) -> str:
@@ -86,7 +88,7 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
             problem="gives one column twice",
             fix="Map each column once.",
         )
-    time = next((theirs for ours, theirs in mapping.items() if ours.startswith("arrival")), None) or _time_of(file)
+    time = next((theirs for ours, theirs in mapping.items() if ours.startswith("arrival")), None) or time_of(file)
     if time is None:
         raise InputError(
             field=f"{file.name}: time",
@@ -102,7 +104,7 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
         for ours, theirs in mapping.items()
         if ours in MEASURED or ours in ROLES
     }
-    dimensions = _dimensions(file, mapping, {*series, time})
+    dimensions = columns_of(file, mapping, {*series, time})
     end = _end_of(file, time)
     wanted = [time, *([end] if end else []), *series, *(each for each in dimensions.values() if each)]
     # Read once, however many series: a line that cannot be split is one line.
@@ -112,21 +114,25 @@ def mapped_points(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> str:
     parts = []
     for field, (role, measure) in series.items():
         told = dict(dimensions)
-        if role == "requests" and len(requests) > 1 and told["product"] is None:
+        stated = dimensions_of(legend(field)[1])
+        if stated or "{" in field:
+            listed = _listed(told, stated=stated)
+        elif role == "requests" and len(requests) > 1 and told["product"] is None:
             # Legends that differ tell series apart, by whatever they were grouped by.
-            listed = _listed(told, product=text(_legend(field)))
+            listed = _listed(told, stated={"product": _legend(field)})
         else:
             listed = _listed(told)
         parts.append(
             f"SELECT {moment(name(time))} AS at_s, {text(field)} || concat_ws('/', {_listed(told, bare=True)}) AS "
             "series, "
-            f"{text(role)} AS role, {_measure(field, measure)} AS measure, {_number(file, field)} AS value, "
+            f"{text(role)} AS role, {printed_measure(field, measure)} AS measure, {number_in(file, field)} AS value, "
             f"{width} AS width_s, {listed}, CAST({name(time)} AS VARCHAR) AS time_ FROM source_"
         )
     return f"{source} {' UNION ALL '.join(parts)}"
 
 
-def _dimensions(file: Glimpse, mapping: Mapping[str, str], taken: set[str]) -> dict[str, str | None]:
+def columns_of(file: Glimpse, mapping: Mapping[str, str], taken: set[str]) -> dict[str, str | None]:
+    """The column of each dimension, where a table has one."""
     found: dict[str, str | None] = {}
     for dimension in DIMENSIONS:
         labels = {plain_name(label) for label in LABELS[dimension]}
@@ -135,10 +141,11 @@ def _dimensions(file: Glimpse, mapping: Mapping[str, str], taken: set[str]) -> d
     return found
 
 
-def _listed(dimensions: Mapping[str, str | None], *, product: str = "", bare: bool = False) -> str:
+def _listed(
+    dimensions: Mapping[str, str | None], *, stated: Mapping[str, str] | None = None, bare: bool = False
+) -> str:
     given = {each: words(name(field)) if field else "NULL::VARCHAR" for each, field in dimensions.items()}
-    if product:
-        given["product"] = product
+    given |= {each: text(value) for each, value in (stated or {}).items()}
     return ", ".join(expression if bare else f'{expression} AS "{each}"' for each, expression in given.items())
 
 
@@ -147,7 +154,7 @@ def _legend(field: str) -> str:
     return re.sub(r"[\s(]*(req(uests?)?/s|reqps|rps|qps|rpm|requests?( per \w+)?)\)?$", "", field).strip() or field
 
 
-def _number(file: Glimpse, field: str) -> str:
+def number_in(file: Glimpse, field: str) -> str:
     """A number as people's tools print it: `12.4`, `1,204`, `1.2 K`, `12 req/s`."""
     mark = decimal_mark(file.values(field), whole=False, delimiter=file.delimiter)
     return printed_number(name(field), mark)
@@ -161,7 +168,7 @@ _PRINTED = {
 }
 
 
-def _measure(field: str, measure: str) -> str:
+def printed_measure(field: str, measure: str) -> str:
     """The measure by the column's name, or by a unit printed behind the numbers."""
     if measure:
         return text(measure)
