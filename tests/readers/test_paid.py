@@ -64,6 +64,36 @@ def test_a_real_export_comes_to_its_own_total(name: str, column: str) -> None:
     assert found.usd == pytest.approx(float(sum(own)), abs=0.005)
 
 
+AZURE = {
+    "an export": "Date,CostInBillingCurrency,BillingCurrency\n10/31/2026,99.5,USD\n11/01/2026,1010.25,USD\n"
+    "11/07/2026,20,USD\n11/08/2026,77,USD\n",
+    "pay as you go": "UsageDateTime,MeterId,PreTaxCost,Currency\n2026-10-31,m,99.5,USD\n2026-11-01,m,1010.25,USD\n"
+    "2026-11-07,m,20,USD\n2026-11-08,m,77,USD\n",
+    "cost analysis": "UsageDate,CostUSD,Cost,Currency\n2026-10-31,99.5,90,EUR\n2026-11-01,1010.25,900,EUR\n"
+    "2026-11-07,20,18,EUR\n2026-11-08,77,70,EUR\n",
+    "in German": "Datum;Dienst;Kosten;Währung\n31.10.2026;VM;99,5;USD\n1.11.2026;VM;1.010,25;USD\n"
+    "7.11.2026;VM;20,00;USD\n08.11.2026;VM;77;USD\n",
+    "in German, with dollars": 'Datum,Kosten (USD),Kosten,Währung\n31.10.2026,"99,5","90",EUR\n'
+    '1.11.2026,"1010,25","900,1",EUR\n7.11.2026,"20","18,2",EUR\n8.11.2026,"77","70",EUR\n',
+}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
+@pytest.mark.parametrize("kind", AZURE)
+def test_azures_cost_files_are_read_in_english_and_german(kind: str, encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "azure.csv"
+    file.write_bytes(AZURE[kind].encode(encoding))
+    found = read_paid(file, start_s=START_S, end_s=END_S)
+    assert found.usd == pytest.approx(1030.25)
+    assert (found.charges, found.outside_charges) == (2, 2)
+
+
+def test_days_before_months_are_taken_where_a_day_proves_it(tmp_path: Path) -> None:
+    file = tmp_path / "azure.csv"
+    file.write_text("Date,CostInUSD\n01/11/2026,5\n07/11/2026,6\n31/10/2026,9\n")
+    assert read_paid(file, start_s=START_S, end_s=END_S).usd == 11
+
+
 def test_allocations_are_summed_over_names_and_windows(tmp_path: Path) -> None:
     def one(day: int, cost: float) -> dict[str, object]:
         return {"window": {"start": f"2026-11-0{day}T00:00:00Z"}, "totalCost": cost}
@@ -81,6 +111,10 @@ def test_allocations_are_summed_over_names_and_windows(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "not among its columns"),
         ("Date,CostInBillingCurrency\n1,2\n", "it is an Azure cost export"),
         (FOCUS.replace("USD", "EUR"), "is not USD"),
+        ("Datum;Kosten;Währung\n1.11.2026;12,5;EUR\n", "is not USD.*CostUSD"),
+        ("Datum;Kosten;Währung\n1.13.2026;12,5;USD\n", "is not a time"),
+        ("Datum;Kosten;Währung\n1.11.2026;zwölf;USD\n", "is not an amount"),
+        ("Datum;Kosten\n1.11.2026;12,5\n", "it is an Azure cost export"),
         (FOCUS.replace("10.25", "ten"), "is not an amount"),
         (FOCUS.replace("2026-11-01T00:00:00Z", "soon"), "is not a time"),
         (FOCUS.replace("2026-11", "2025-01"), "no charge in this stretch"),

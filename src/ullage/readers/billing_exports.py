@@ -40,8 +40,11 @@ EXPORTS: tuple[BillingExport, ...] = (
             ("costInBillingCurrency",),
             ("PreTaxCost", "MeterId"),
             ("properties", "meterId"),
+            ("KostenInAbrechnungswährung",),
+            ("Datum", "Kosten"),
         ),
-        fix=f"Cost Management exports 'Cost and usage details (FOCUS)', whose prices are read; {_OWN}",
+        fix="It says what was paid, not prices: give it, with the currency of its rows, to ullage reconcile --paid. "
+        f"Cost Management exports 'Cost and usage details (FOCUS)', whose prices are read; {_OWN}",
     ),
     BillingExport(
         what="a Google Cloud billing export",

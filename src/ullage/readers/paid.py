@@ -1,8 +1,9 @@
-"""What was really paid in a stretch of time: a FOCUS export, an AWS Cost and Usage Report, OpenCost's allocations.
+"""What was really paid in a stretch of time: FOCUS, an AWS Cost and Usage Report, Azure's cost files, OpenCost.
 
     FOCUS      CSV with ChargePeriodStart, EffectiveCost, BillingCurrency
     AWS CUR    CSV with line_item_usage_start_date, line_item_unblended_cost, line_item_currency_code: as invoiced, so
                that an up-front fee counts whole where it is charged
+    Azure      CSV of an export or of cost analysis, in English or German (azure_costs.py)
     OpenCost   {"data": [{"name": {"window": {"start": ...}, "totalCost": 12.3}, ...}, ...]}
 
 A charge counts where its period begins inside the stretch. Rows that cannot be read are an error, not 0.
@@ -21,9 +22,14 @@ from typing import Any
 
 from ullage.documents import json_value
 from ullage.errors import InputError
+from ullage.readers.azure_costs import cost_columns, day_reader, plain_amount
 from ullage.readers.billing_exports import CUR_COLUMNS, export_named
+from ullage.readers.traces.numerals import decimal_mark
 
-_FIX = "Give a FOCUS export or an AWS Cost and Usage Report as CSV, or the JSON of OpenCost's /allocation."
+_FIX = (
+    "Give a FOCUS export, an AWS Cost and Usage Report or an Azure cost export as CSV, or the JSON of OpenCost's "
+    "/allocation."
+)
 _COLUMNS = ("ChargePeriodStart", "EffectiveCost", "BillingCurrency")
 
 
@@ -39,9 +45,14 @@ class PaidCharges:
 def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
     """What was paid between two times, in seconds since 1970."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        data = path.read_bytes()
+    except OSError as error:
         raise InputError(field=str(path), value=str(error), problem="cannot be read", fix="Check the path.") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Spreadsheets save CSV in Windows' own letters, of which only those of a header matter here.
+        text = data.decode("cp1252", errors="replace")
     charges = list(_allocations(text, path.name) if text.lstrip().startswith("{") else _rows(text, path.name))
     if not charges:
         raise InputError(field=path.name, value="", problem="has no charges", fix=_FIX)
@@ -54,10 +65,15 @@ def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
 
 
 def _rows(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
-    rows = csv.DictReader(io.StringIO(text))
+    first = text.partition("\n")[0]
+    delimiter = max(",;\t", key=first.count)
+    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter)
     header = rows.fieldnames or ()
     columns = next((each for each in CUR_COLUMNS if {*each} <= {*header}), _COLUMNS)
     missing = [each for each in columns if each not in header]
+    if missing and cost_columns(header) is not None:
+        yield from _azure_rows(rows, delimiter, file)
+        return
     if missing:
         export = export_named(header)
         problem = "is not among its columns" if export is None else f"is not among its columns: it is {export.what}"
@@ -65,9 +81,31 @@ def _rows(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
     begins, cost, currency = columns
     for row in rows:
         where = f"{file}:{rows.line_num}"
-        if row[currency] != "USD":
-            raise InputError(field=where, value=row[currency], problem="is not USD", fix="Give the export in USD.")
+        _refuse_other_currency(row[currency], where)
         yield _time(row[begins], where), _amount(row[cost], where)
+
+
+def _azure_rows(rows: csv.DictReader[str], delimiter: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
+    columns = cost_columns(rows.fieldnames or ())
+    assert columns is not None
+    listed = [(row, f"{file}:{rows.line_num}") for row in rows]
+    read_day = day_reader([row[columns.begins] or "" for row, _ in listed])
+    mark = decimal_mark([row[columns.cost] or "" for row, _ in listed], whole=False, delimiter=delimiter)
+    for row, where in listed:
+        if columns.currency is not None:
+            _refuse_other_currency(row[columns.currency], where)
+        try:
+            begins = read_day(row[columns.begins] or "")
+        except ValueError:
+            raise InputError(field=where, value=row[columns.begins], problem="is not a time", fix=_FIX) from None
+        begins = begins if begins.tzinfo is not None else begins.replace(tzinfo=datetime.UTC)
+        yield begins, _amount(plain_amount(row[columns.cost] or "", mark), where)
+
+
+def _refuse_other_currency(currency: str | None, where: str) -> None:
+    if currency != "USD":
+        fix = "Give the export in USD; Azure's cost analysis adds a column CostUSD."
+        raise InputError(field=where, value=currency, problem="is not USD", fix=fix)
 
 
 def _allocations(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
