@@ -17,6 +17,7 @@ import dis
 import hashlib
 import re
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -37,6 +38,8 @@ ANSWER, PLACED, UNPLACED, FAULT, OVER = "answer", "refusal with its place", "ref
 ANOMALIES = (UNPLACED, FAULT, OVER)
 # A damaged file of some kilobytes is answered in milliseconds; these tell a reader that runs away.
 MOST_CPU_S, MOST_GROWTH_BYTES = 20.0, 1 << 30
+# Beyond these a case is stopped, before the machine is out of memory or the search waits for ever.
+STOPPED_CPU_S, STOPPED_BYTES = 120.0, 6 << 30
 # Line, row, byte or column of a file; a key of it; an option.
 _PLACE = re.compile(
     r":\d+|\b(line|row|byte|column|point|value|request|sheet) \d+|--[a-z]|: [\w.{}\[\]' -]+ = |[a-z_]+\.[a-z_]+"
@@ -110,6 +113,8 @@ def ending(family: Family, data: bytes, folder: Path, coverage: Coverage | None 
     file = folder / family.file_name(data)
     file.write_bytes(data)
     begun, before = time.process_time(), _memory_bytes()
+    signal.signal(signal.SIGPROF, _stop)
+    signal.setitimer(signal.ITIMER_PROF, STOPPED_CPU_S)
     if coverage is not None:
         sys.settrace(coverage.trace)  # type: ignore[arg-type]
     try:
@@ -120,17 +125,35 @@ def ending(family: Family, data: bytes, folder: Path, coverage: Coverage | None 
         found = Ending(outcome=PLACED if _is_placed(error, file) else UNPLACED, words=words)
     except MemoryError:
         found = Ending(outcome=OVER, words="memory")
+    except _Endless:
+        found = Ending(outcome=OVER, words="no end")
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         found = Ending(outcome=FAULT, words=f"{type(error).__name__}: {error}")
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
         sys.settrace(None)
         file.unlink()
     spent, grown = time.process_time() - begun, _memory_bytes() - before
     if spent > MOST_CPU_S or grown > MOST_GROWTH_BYTES:
         return Ending(outcome=OVER, words=f"{spent:.0f} s, {grown >> 20} MiB: {found.words}")
     return found
+
+
+class _Endless(BaseException):
+    """Raised inside a case that does not end by itself."""
+
+
+def stop_what_never_ends() -> None:
+    """From here on a case that takes all memory or all time is stopped; without it, only what ends is judged."""
+    _, most_bytes = resource.getrlimit(resource.RLIMIT_AS)
+    held_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held_bytes + STOPPED_BYTES, most_bytes))
+
+
+def _stop(_signal: int, _frame: types.FrameType | None) -> None:
+    raise _Endless
 
 
 def _is_placed(error: InputError, file: Path) -> bool:
@@ -209,6 +232,7 @@ def main() -> None:
     parser.add_argument("--family", choices=sorted(FAMILIES), action="append")
     asked = parser.parse_args()
     sys.stdout.write(f"seed {asked.seed}\n")
+    stop_what_never_ends()
     rounds = []
     for name in asked.family or FAMILIES:
         rounds.append(search(FAMILIES[name], cases=sys.maxsize, seconds=asked.seconds, seed=asked.seed))

@@ -335,6 +335,8 @@ def _check_file(file: Path, *, create: bool) -> None:
     fix = "Give the file of a ledger, or a name that is not taken."
     if file.is_dir():
         raise InputError(field="ledger", value=str(file), problem="is a folder", fix=fix)
+    if file.exists() and not file.is_file():
+        raise InputError(field="ledger", value=str(file), problem="is no regular file", fix=fix)
     if not file.is_file():
         return
     with file.open("rb") as opened_file:

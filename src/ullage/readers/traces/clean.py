@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # A calendar time outside these years is a wrong unit or a broken clock: no model was served before 2000.
 EARLIEST_EPOCH_S = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC).timestamp()
 LATEST_EPOCH_S = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC).timestamp()
+# Times that count from some start: one that lies farther from the others than this is damage.
+LONGEST_TRACE_S = LATEST_EPOCH_S - EARLIEST_EPOCH_S
 # The days from 2000 to 2100 as spreadsheets number them.
 EXCEL_DAYS = (36526, 73051)
 # More than this share dropped, and the rest may be no sample of the whole.
@@ -89,8 +91,8 @@ def clean(
         forget_rejected(connection)
         _materialise(connection, draft, files, table)
     table, units = settled(connection, draft, table)
-    draft = _with_clock(connection, draft, table, files)
-    reason = _reason(draft)
+    draft, middle_s = _with_clock(connection, draft, table, files)
+    reason = _reason(draft, middle_s)
     tally = _tally(connection, draft, table, reason)
     rejected = rejected_lines(connection, files)
     dropped = (*rejected, *_examples(connection, draft, table, reason, tally))
@@ -163,10 +165,13 @@ def _lost(expression: str, raw: str) -> str:
     return f"CASE WHEN ({expression}) IS NULL AND lower({written}) NOT IN ({nothing}) THEN {written} END"
 
 
-def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files: Sequence[Glimpse]) -> Draft:
-    """Settles whether numbers are calendar times, and refuses those that are calendar times in another unit."""
+def _with_clock(
+    connection: DuckDBPyConnection, draft: Draft, table: str, files: Sequence[Glimpse]
+) -> tuple[Draft, float]:
+    """Settles whether numbers are calendar times, and refuses those that are calendar times in another unit; with the
+    time in the middle of them."""
     if draft.clock in (Clock.SESSION, Clock.NONE):
-        return draft
+        return draft, 0.0
     sample = connection.execute(
         "SELECT median(arrival_s), min(arrival_s), max(arrival_s), bool_or(arrival_s <> floor(arrival_s)) FROM "
         f"(SELECT arrival_s FROM {table} "
@@ -174,16 +179,16 @@ def _with_clock(connection: DuckDBPyConnection, draft: Draft, table: str, files:
     ).fetchall()
     middle, least, most, has_fractions = sample[0]
     if middle is None:
-        return draft
+        return draft, 0.0
     is_calendar = EARLIEST_EPOCH_S <= middle <= LATEST_EPOCH_S
     if is_calendar:
-        return replace(draft, clock=Clock.UTC)
+        return replace(draft, clock=Clock.UTC), middle
     # A relative time beyond a thousand years, or a calendar time outside this century, is another unit.
     if draft.clock is Clock.UTC or middle > 3e10:
         raise _wrong_unit(files, middle)
     if draft.time and has_fractions and EXCEL_DAYS[0] <= least and most <= EXCEL_DAYS[1]:
         raise _days_or_seconds(files, least, most)
-    return draft
+    return draft, middle
 
 
 def _days_or_seconds(files: Sequence[Glimpse], least: float, most: float) -> InputError:
@@ -214,7 +219,7 @@ def _day(epoch_s: float) -> str:
     return datetime.datetime.fromtimestamp(epoch_s, tz=datetime.UTC).date().isoformat()
 
 
-def _reason(draft: Draft) -> str:
+def _reason(draft: Draft, middle_s: float) -> str:
     """SQL that names why a row is dropped; NULL for a row that is kept."""
     cases = [("unreadable_", "not JSON"), ("other_", draft.otherwise)]
     if draft.clock is not Clock.NONE:
@@ -223,6 +228,9 @@ def _reason(draft: Draft) -> str:
     if draft.clock is Clock.UTC:
         outside = f"arrival_s NOT BETWEEN {EARLIEST_EPOCH_S} AND {LATEST_EPOCH_S}"
         cases.append((outside, "arrival time outside the years 2000 to 2100"))
+    elif draft.clock is not Clock.NONE:
+        stray = f"abs(arrival_s - {middle_s!r}) > {LONGEST_TRACE_S}"
+        cases.append((stray, "arrival time more than a hundred years from the others"))
     for column in ("prompt_tokens", "output_tokens"):
         if column in draft.columns:
             words = column.replace("_", " ")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ullage.errors import InputError, check_name
 from ullage.readers import misplaced
 from ullage.readers.traces import dates
-from ullage.readers.traces.clean import clean, rejected_lines
+from ullage.readers.traces.clean import LONGEST_TRACE_S, clean, rejected_lines
 from ullage.readers.traces.columns import draft_mapped
 from ullage.readers.traces.draft import TraceReader
 from ullage.readers.traces.files import Glimpse, Layout, expand, glimpse, wrapped
@@ -246,7 +246,7 @@ def _open_rates(connection: DuckDBPyConnection, files: Sequence[Glimpse]) -> Rat
     if has_lengths:
         connection.execute(f"CREATE TEMP TABLE ullage_lengths AS {servegen.lengths_sql(files)}")
     _check_windows(connection, files)
-    usable = "window_s IS NOT NULL AND requests >= 0"
+    usable = f"window_s BETWEEN 0 AND {LONGEST_TRACE_S} AND requests >= 0 AND isfinite(requests)"
     read, kept, requests = connection.execute(
         f"SELECT count(*), count(*) FILTER ({usable}), sum(requests) FILTER ({usable}) FROM ullage_rates"
     ).fetchall()[0]
