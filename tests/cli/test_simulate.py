@@ -163,6 +163,17 @@ def test_prefill_apart_is_compared_on_the_same_devices(capsys: pytest.CaptureFix
     assert "does not pay" in capsys.readouterr().out.replace("\n", " ")
 
 
+def test_limits_and_routers_of_each_side_are_heard(capsys: pytest.CaptureFixture[str]) -> None:
+    def ttft_s(prefill: str, *more: str) -> float:
+        split = ["--replicas", "2", "--prefill", prefill, "--transfer", "50 GB/s"]
+        return float(asked(capsys, *REPLICA, *PLAIN, "--rate", "120 req/s", *split, *more)["asked"]["ttft_p95_s"])
+
+    plain = ttft_s("2")
+    assert ttft_s("2:sequences=1") > plain
+    assert ttft_s("2:routing=random") > plain
+    assert ttft_s("2:routing=least_outstanding", "--routing", "random") != plain
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
@@ -174,6 +185,9 @@ def test_prefill_apart_is_compared_on_the_same_devices(capsys: pytest.CaptureFix
         (["--speculation", "draft:2:1.5"], "--speculation.draft"),
         (["--prefill", "1:width=3", "--transfer", "1 GB/s"], "--prefill"),
         (["--prefill", "0", "--transfer", "1 GB/s"], "--prefill"),
+        (["--prefill", "1:sequences=0", "--transfer", "1 GB/s"], "--prefill"),
+        (["--prefill", "1:routing=sticky", "--transfer", "1 GB/s"], "--prefill"),
+        (["--prefill", "1", "--transfer", "1 GB/s", "--routing", "prefix_aware"], "--routing"),
     ],
 )
 def test_a_prefill_pool_or_a_draft_that_cannot_be_is_refused(

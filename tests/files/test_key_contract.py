@@ -227,6 +227,7 @@ CASES: dict[str, dict[str, str]] = {
         "pool.disaggregated.prefill.tensor_parallel": "2",
         "pool.disaggregated.prefill.token_budget": "8192",
         "pool.disaggregated.prefill.max_sequences": "64",
+        "pool.disaggregated.prefill.router": "random",
         "pool.disaggregated.prefill.instance": "g6e.48xlarge",
     },
     "tiered": {"pool.host_cache.bytes": "50GB", "pool.host_cache.bandwidth": "10GB/s"},

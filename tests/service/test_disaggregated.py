@@ -109,6 +109,34 @@ def _open(load: SplitTraffic) -> Any:
     return OpenLoop(requests=requests, arrival_s=load.arrival_s)
 
 
+def in_turns() -> SplitTraffic:
+    """Long and short prompts in turns, one every 50 ms."""
+    return SplitTraffic(
+        arrival_s=0.05 * np.arange(40.0),
+        prompt_tokens=np.tile(np.array([4000, 100], np.int32), 20),
+        output_tokens=np.full(40, 20, np.int32),
+    )
+
+
+def test_a_router_that_takes_turns_gives_one_replica_all_long_prompts() -> None:
+    two = pools(prefill=2)
+    by_turns = serve_split(replace(two, prefill_routing="round_robin"), in_turns(), seed=0)
+    by_load = serve_split(two, in_turns(), seed=0)
+    # A long prompt takes two steps, 100 ms of the 100 ms until the next long one: the other replica is nearly idle.
+    assert by_turns.ttft_s[::2].mean() > by_turns.ttft_s[1::2].mean() + 0.09
+    assert by_load.prefill_wait_s.mean() < 0.5 * by_turns.prefill_wait_s.mean() + 1e-9
+
+
+def test_each_side_has_its_own_router() -> None:
+    both = pools(prefill=2, decode=3)
+    plain = serve_split(both, traffic(), seed=0)
+    decode = serve_split(replace(both, decode_routing="round_robin"), traffic(), seed=0)
+    prefill = serve_split(replace(both, prefill_routing="round_robin"), traffic(), seed=0)
+    assert np.array_equal(plain.prefill_wait_s, decode.prefill_wait_s)
+    assert not np.array_equal(plain.tpot_s, decode.tpot_s)
+    assert not np.array_equal(plain.prefill_wait_s, prefill.prefill_wait_s)
+
+
 def test_a_pool_without_room_refuses_by_name_of_none() -> None:
     """A request that is longer than the decode cache is not served, and nothing else suffers."""
     load = traffic(20)

@@ -263,7 +263,7 @@ Prefill = Annotated[
     typer.Option(
         "--prefill",
         metavar="REPLICAS[:KEY=VALUE]...",
-        help="Prefill on separate replicas, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k.",
+        help="Prefill on separate replicas, the others decode: 2, or 2:tp=4:device=h200-sxm:budget=16k:sequences=16.",
     ),
 ]
 Transfer = Annotated[

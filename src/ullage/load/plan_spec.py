@@ -396,7 +396,7 @@ def _sides(
     )
     stated = given.prefill
     keys = {"device": "", "tensor_parallel": "devices", "token_budget": "tokens", "max_sequences": "sequences",
-            "instance": ""}  # fmt: skip
+            "router": "", "instance": ""}  # fmt: skip
     said = [
         provenance.says(f"{prefix}.prefill.{key}", value, unit)
         for key, unit in keys.items()
@@ -406,7 +406,8 @@ def _sides(
     chosen_shape(shapes_of(device or pool.device), instance)
     prefill = prefill_side(
         pool, device=device, tp=stated.tensor_parallel, step_tokens=stated.token_budget,
-        max_sequences=stated.max_sequences, instance=instance,
+        max_sequences=stated.max_sequences,
+        router=_known_or_none(stated.router, ROUTINGS, "pool.disaggregated.prefill.router"), instance=instance,
     )  # fmt: skip
     choices = (*pool.choices, *said, *phase.inputs)
     return (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ullage.errors import Rejection, Remedy
 from ullage.evidence import Assumption, Figure, number
 from ullage.facts.device import Device
+from ullage.memory.settings import PREFIX_ROUTERS
 from ullage.memory.sharding import Sharding
 from ullage.planning.spec import ClassDemand, PlanSpec, PoolSpec
 from ullage.service.both_sides import BothSides, decide_both
@@ -16,6 +17,7 @@ from ullage.service.calibration.pool_step import NO_EVIDENCE
 from ullage.service.disaggregated import HANDOVER_S, SplitPools
 from ullage.service.phase import PoolSide, Side, side_class, side_demand
 from ullage.service.stage import mix_of
+from ullage.simulate.fleet import DEFAULT_ROUTER
 from ullage.workload.demand.demand import Demand
 from ullage.workload.demand.routing import pool_demand
 
@@ -38,6 +40,7 @@ def prefill_side(
     tp: int | None = None,
     step_tokens: int | None = None,
     max_sequences: int | None = None,
+    router: str | None = None,
     instance: str | None = None,
 ) -> PoolSpec:
     """The pool's replica as one that computes prompts alone: what is not given is the pool's; a prompt needs no drafts.
@@ -53,6 +56,7 @@ def prefill_side(
         speculation=None,
         step_tokens=step_tokens or pool.settings.step_tokens,
         max_sequences=max_sequences or pool.settings.max_sequences,
+        router=router or pool.settings.router,
     )
     tested = replace(pool.tested, calibrations=tuple(each.of_prefill for each in pool.tested.calibrations))
     found = replace(
@@ -192,19 +196,26 @@ def tried_together(
     Without a rate it is what a plan sizes for.
     """
     assert prefill.phase is not None
-    first, second = (each.nominal.replica for each in sides)
+    first, second = (each.nominal for each in sides)
     classes = tuple(each.request_class for each in spec.served_by(prefill.name)) or tuple(
         each.request_class for each in spec.served_by(prefill.whole)
     )
     pair = SplitPools(
-        prefill=first,
+        prefill=first.replica,
         prefill_replicas=replicas[0],
-        decode=second,
+        decode=second.replica,
         decode_replicas=replicas[1],
         transfer=prefill.phase.transfer,
+        prefill_routing=_without_prefixes(first.routing),
+        decode_routing=_without_prefixes(second.routing),
     )
     at_rps = rate_rps or whole.planning_rps / (1.0 - number(spec.policy.margin))
-    return decide_both(pair, mix_of(whole, classes, first), classes, sides, rate_rps=at_rps, seed=seed, map=map)
+    return decide_both(pair, mix_of(whole, classes, first.replica), classes, sides, rate_rps=at_rps, seed=seed, map=map)
+
+
+def _without_prefixes(routing: str) -> str:
+    """Both sides together are simulated with stated hits: a router that goes by prefixes has none to go by."""
+    return DEFAULT_ROUTER if routing in PREFIX_ROUTERS else routing
 
 
 def violated_together(name: str, found: BothSides, figures: Mapping[str, Figure]) -> Rejection:

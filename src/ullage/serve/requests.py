@@ -343,7 +343,7 @@ class SimulateRequest(PlanRequest, ReplicaRequest):
     replicas: Count | None = None
     prefill: Annotated[
         Text | None,
-        Field(description="Prompts on replicas of their own, such as 2 or 2:tp=4:device=h200-sxm:budget=16k."),
+        Field(description="Prompts on replicas of their own, such as 2 or 2:tp=4:budget=16k:sequences=16."),
     ] = None
     transfer: Annotated[
         Text | None,

@@ -26,7 +26,7 @@ from ullage.errors import InputError, InternalError
 from ullage.service.replica import Replica
 from ullage.service.steps.tables import StepTimes, step_table
 from ullage.service.trial.trial import play
-from ullage.simulate.fleet import Fleet
+from ullage.simulate.fleet import DEFAULT_ROUTER, Fleet
 from ullage.simulate.load import LoadClass, OpenLoop, Requests
 from ullage.simulate.outcome import Outcome
 
@@ -123,7 +123,7 @@ class SplitPools:
     """A prefill pool, a decode pool, and what lies between them.
 
     Where attention is data-parallel over `prefill_ranks`, each rank of a prefill replica has a queue of its own, and
-    `prefill` has the engine of one rank.
+    `prefill` has the engine of one rank. Each side has a router of its own; that of the prefill side goes by ranks.
     """
 
     prefill: Replica
@@ -132,6 +132,8 @@ class SplitPools:
     decode_replicas: int
     transfer: KvTransfer
     prefill_ranks: int = 1
+    prefill_routing: str = DEFAULT_ROUTER
+    decode_routing: str = DEFAULT_ROUTER
 
     @property
     def devices(self) -> int:
@@ -264,7 +266,7 @@ def _prefilled(pools: SplitPools, traffic: SplitTraffic, seed: int) -> Outcome:
         class_of=traffic.class_of,
     )
     load = OpenLoop(requests=requests, arrival_s=traffic.arrival_s)
-    fleet = Fleet(replicas=pools.prefill_replicas * pools.prefill_ranks)
+    fleet = Fleet(replicas=pools.prefill_replicas * pools.prefill_ranks, routing=pools.prefill_routing)
     # A prefill pool computes one token, whatever its clients allow.
     engine = pools.prefill.engine
     alone = replace(engine, capacity=replace(engine.capacity, output_limit_tokens=None))
@@ -281,4 +283,5 @@ def _decoded(pools: SplitPools, traffic: SplitTraffic, ready_s: Floats, order: N
         class_of=None if traffic.class_of is None else traffic.class_of[order],
     )
     load = OpenLoop(requests=requests, arrival_s=ready_s[order])
-    return play(pools.decode.engine, Fleet(replicas=pools.decode_replicas), load, seed=seed, keep_requests=True)
+    fleet = Fleet(replicas=pools.decode_replicas, routing=pools.decode_routing)
+    return play(pools.decode.engine, fleet, load, seed=seed, keep_requests=True)

@@ -351,12 +351,12 @@ def _apart(
     from ullage.verbs.answers.split_answer import check_apart, serve_apart
     from ullage.verbs.simulate_load import load_stream
 
-    check_apart(is_plain=pool.is_plain)
+    check_apart(pool)
     stream, said = load_stream(load, planned, np.random.default_rng(run.seed))
     classes = _classes(stream, planned, slos)
     return serve_apart(
         prefill, memory, step, stream, classes,
-        replicas=pool.count, names=(name, said), as_of=run.as_of, seed=run.seed,
+        pool=pool, names=(name, said), as_of=run.as_of, seed=run.seed,
     )  # fmt: skip
 
 
@@ -446,8 +446,8 @@ def _repeated(
     stated = is_named and (settings.max_sequences is not None or settings.step_tokens is not None)
     terms = replace(repeat_terms(load, memory, pool), are_limits_stated=stated)
     if prefill is not None:
-        check_apart(is_plain=pool.is_plain)
-        apart = apart_test(memory.model, memory.device, memory.runtime, prefill, pool.count)
+        check_apart(pool)
+        apart = apart_test(memory.model, memory.device, memory.runtime, prefill, pool.count, routing=pool.routing)
         split = split_under_test(prefill, memory.device, memory.runtime.sharding, pool.count)
         terms, name = replace(terms, apart=apart), f"{name}: {split.words}"
     tests = load_tests([Path(each) for each in load.load_tests]) if load.load_tests else ()

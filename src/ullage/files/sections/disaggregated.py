@@ -7,6 +7,7 @@ from typing import Annotated
 from ullage.files.sections.quantities import Bandwidth, Count, Range, ShareOrNone, Tokens
 from ullage.files.sections.section import Key, Section
 from ullage.service.phase import DECODE_SHARE, OVERLAP
+from ullage.simulate.fleet import ROUTINGS
 from ullage.units import FRACTION, TOKENS
 
 _LIKE_DECODE = "the pool's own, which decodes"
@@ -40,6 +41,15 @@ class PrefillSection(Section):
             means="Prompts that run on one of them at once.",
             default=_LIKE_DECODE,
             moves="memory.activations_bytes",
+        ),
+    ] = None
+    router: Annotated[
+        str | None,
+        Key(
+            means="How prompts are given to them, for example round_robin, the default of NVIDIA Dynamo.",
+            default="the pool's own, of the replicas that decode",
+            moves="curve.sustained_rps",
+            choices=ROUTINGS,
         ),
     ] = None
     instance: Annotated[

@@ -31,6 +31,7 @@ from ullage.service.steps.work import Floats
 from ullage.service.trial.trial import play
 from ullage.simulate import ClosedLoop, Engine, Fleet, LoadClass, OpenLoop, Requests
 from ullage.simulate.engine import PRESENT_NEED, CapacityPolicy
+from ullage.simulate.fleet import DEFAULT_ROUTER
 
 Counts = NDArray[np.int32]
 PROMPTS_PER_CLIENT = 10
@@ -81,7 +82,8 @@ class ApartTest:
 
     `prefill` are the estimated step times of a prefill replica and `prefill_floor` is what they cannot beat; what a fit
     finds of the decode replica's is taken to hold for its parts too, since both are the same model, engine and kernels.
-    Where attention is data-parallel over `prefill_ranks`, each rank of a prefill replica has a queue of its own.
+    Where attention is data-parallel over `prefill_ranks`, each rank of a prefill replica has a queue of its own. Each
+    side has a router of its own.
     """
 
     prefill: RequestTimes
@@ -91,6 +93,8 @@ class ApartTest:
     prefill_ranks: int = 1
     decode_replicas: int
     transfer: KvTransfer
+    prefill_routing: str = DEFAULT_ROUTER
+    decode_routing: str = DEFAULT_ROUTER
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,6 +251,8 @@ def _replay_apart(times: RequestTimes, trial: LoadTestReplay, apart: ApartTest) 
         decode=Replica(engine=_engine(times, trial.limits, trial)),
         decode_replicas=apart.decode_replicas,
         transfer=apart.transfer if factors is None else apart.transfer.scaled(factors.request_ratio),
+        prefill_routing=apart.prefill_routing,
+        decode_routing=apart.decode_routing,
     )
     traffic = SplitTraffic(
         arrival_s=np.zeros(trial.prompt_tokens.size) if trial.arrival_s is None else trial.arrival_s,

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ullage.errors import InputError, Rejection
+from ullage.errors import InputError, Rejection, check_name
 from ullage.evidence import Evidence
+from ullage.memory.settings import PREFIX_ROUTERS
 from ullage.service.calibration.replay import fitted_factors
 from ullage.service.comparison import Arrangement, colocated, split_arrangement
 from ullage.service.disaggregated import HANDOVER_S, KvTransfer, SplitPools, SplitTraffic, rank_of, splits
 from ullage.service.steps.scaled import Factors, ScaledStep
+from ullage.simulate.fleet import DEFAULT_ROUTER, ROUTINGS
 from ullage.verbs.answer import Headline, VerbAnswer
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class PrefillChoice:
     tp: int | None = None
     budget_tokens: int | None = None
     max_sequences: int | None = None
+    routing: str | None = None
     overlapped_fraction: float = 0.0
 
 
@@ -131,12 +134,15 @@ def serve_apart(
     stream: Stream,
     classes: Sequence[RequestClass],
     *,
-    replicas: int,
+    pool: ServedPool,
     names: tuple[str, str],
     as_of: datetime.date,
     seed: int,
 ) -> SplitSimulated | Rejection:
-    """`replicas` decode replicas of this memory and step model behind the prefill pool; `names`: replica, traffic."""
+    """`pool` has the decode replicas of this memory and step model behind the prefill pool; `names`: replica, traffic.
+
+    Without a router of its own the prefill side has the decode side's.
+    """
     from ullage.memory.kv import cache_cost
     from ullage.service.stage import replica_of
 
@@ -152,7 +158,9 @@ def serve_apart(
         prefill_replicas=prefill.replicas,
         prefill_ranks=ranks,
         decode=replica_of(step, memory),
-        decode_replicas=replicas,
+        decode_replicas=pool.count,
+        prefill_routing=prefill.routing or pool.routing,
+        decode_routing=pool.routing,
         transfer=KvTransfer(
             bytes_per_token=cache_cost(memory.model, memory.runtime.cache).bytes_per_token,
             bandwidth_bytes_per_s=prefill.bandwidth_bytes_per_s,
@@ -293,11 +301,28 @@ def _planned_apart(
         tp=own.settings.sharding.tp,
         budget_tokens=own.settings.step_tokens,
         max_sequences=own.settings.max_sequences,
+        routing=_known_to_pools(own.settings.router),
     )
+    if pool.routing == DEFAULT_ROUTER:
+        decode = sides.decode.memory.runtime.settings
+        pool = replace(pool, routing=_known_to_pools(decode.router) or DEFAULT_ROUTER)
     return choice, pool if pool.replicas is not None else replace(pool, replicas=sized[1])
 
 
-def apart_test(model: Model, device: Device, decode: Runtime, chosen: PrefillChoice, replicas: int | None) -> ApartTest:
+def _known_to_pools(router: str | None) -> str | None:
+    """A plan's router as far as two pools have one: hits are as stated, and nothing goes by prefixes."""
+    return None if router in PREFIX_ROUTERS else router
+
+
+def apart_test(
+    model: Model,
+    device: Device,
+    decode: Runtime,
+    chosen: PrefillChoice,
+    replicas: int | None,
+    *,
+    routing: str = DEFAULT_ROUTER,
+) -> ApartTest:
     """The pools of load tests whose prefill was apart: `replicas` of the decode runtime behind the prefill pool."""
     from ullage.memory.kv import cache_cost
     from ullage.service.calibration.evidence import engine_limits
@@ -316,6 +341,8 @@ def apart_test(model: Model, device: Device, decode: Runtime, chosen: PrefillCho
         prefill_ranks=memory.runtime.sharding.dp_attention,
         prefill_replicas=chosen.replicas,
         decode_replicas=replicas or 1,
+        prefill_routing=chosen.routing or routing,
+        decode_routing=routing,
         transfer=KvTransfer(
             bytes_per_token=cache_cost(model, decode.cache).bytes_per_token,
             bandwidth_bytes_per_s=chosen.bandwidth_bytes_per_s,
@@ -344,22 +371,30 @@ def split_under_test(chosen: PrefillChoice, device: Device, decode: Sharding, re
     )
 
 
-def check_apart(*, is_plain: bool) -> None:
+def check_apart(pool: ServedPool) -> None:
     """Refuse by name what two pools are not simulated with."""
-    if not is_plain:
+    if pool.routing in PREFIX_ROUTERS:
+        raise InputError(
+            field="--routing",
+            value=pool.routing,
+            problem="goes by prefixes, which two pools are not simulated with",
+            fix="Give another routing, for example round_robin or least_outstanding.",
+        )
+    if not replace(pool, routing=DEFAULT_ROUTER).is_plain:
         raise InputError(
             field="--prefill",
-            value="--routing, --queue-limit or --timeout",
-            problem="two pools are simulated with the usual routing, unbounded queues and patient clients",
+            value="--queue-limit, --timeout, --prefix-cache or --between-turns",
+            problem="two pools are simulated with unbounded queues, patient clients and stated hits",
             fix="Leave these out.",
         )
 
 
-_KEYS = ("tp", "device", "budget")
+_KEYS = ("tp", "device", "budget", "sequences", "routing")
+_COUNTS = ("tp", "sequences")
 
 
 def parse_prefill(text: str | None, transfer: str | None) -> PrefillChoice | None:
-    """The prefill pool as typed, such as 2 or 2:tp=4:device=h200-sxm:budget=16k, and what lies between, 50GB/s:30%."""
+    """The prefill pool as typed, such as 2 or 2:tp=4:budget=16k:sequences=16, and what lies between, 50GB/s:30%."""
     from ullage.load.typed import parse_share, parse_tokens
     from ullage.units import BANDWIDTH, parse
 
@@ -379,15 +414,19 @@ def parse_prefill(text: str | None, transfer: str | None) -> PrefillChoice | Non
         )
     replicas, *rest = text.split(":")
     stated = dict(each.partition("=")[::2] for each in rest)
-    numbers = [replicas, *([stated["tp"]] if "tp" in stated else [])]
+    numbers = [replicas, *(stated[key] for key in _COUNTS if key in stated)]
     if set(stated) - set(_KEYS) or not all(each.isdecimal() and int(each) > 0 for each in numbers):
-        fix = "Give REPLICAS, or with it tp, device or budget: 2:tp=4:device=h200-sxm:budget=16k."
+        fix = "Give REPLICAS, or with it tp, device, budget, sequences or routing: 2:tp=4:budget=16k:sequences=16."
         raise InputError(field="--prefill", value=text, problem="is not a prefill pool", fix=fix)
+    if "routing" in stated:
+        check_name(stated["routing"], [each for each in ROUTINGS if each not in PREFIX_ROUTERS], field="--prefill")
     bandwidth, _, overlap = transfer.partition(":")
     return PrefillChoice(
         replicas=int(replicas),
         device=stated.get("device"),
         tp=int(stated["tp"]) if "tp" in stated else None,
+        max_sequences=int(stated["sequences"]) if "sequences" in stated else None,
+        routing=stated.get("routing"),
         budget_tokens=parse_tokens(stated.get("budget"), "--prefill"),
         bandwidth_bytes_per_s=parse(bandwidth, BANDWIDTH, field="--transfer"),
         overlapped_fraction=parse_share(overlap or None, "--transfer") or 0.0,
