@@ -94,6 +94,11 @@ def test_what_only_mentions_itself_is_found(tmp_path: Path) -> None:
             "readers/planted.py:1: COPY ... TO writes a file; files/whole.py alone does",
         ),
         (
+            "readers/planted.py",
+            "text = path.read_text(encoding='utf-8')\n",
+            "readers/planted.py:1: path.read_text() reads without a limit; bounded.py has one",
+        ),
+        (
             "verbs/planted.py",
             "def long() -> None:\n" + "    pass\n" * 90,
             "verbs/planted.py:1: function long has 91 lines and does not fit a screen",

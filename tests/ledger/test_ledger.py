@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -352,6 +353,13 @@ def test_a_file_that_is_no_ledger_is_named(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked at as one" * 100)
     with pytest.raises(InputError, match="not a ledger"):
         open_ledger(str(tmp_path / "notes.txt"))
+
+
+def test_a_place_that_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", Path("/dev/null")):
+        with pytest.raises(InputError, match="is no regular file"):
+            open_ledger(str(place), create=True)
 
 
 def test_a_password_is_not_printed() -> None:

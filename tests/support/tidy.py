@@ -74,6 +74,11 @@ WRITING_MODE = re.compile(r"[wax+]")
 # Files of users are written by the first alone; the second writes into a folder that ends with the service.
 WRITING_HOMES = frozenset({"files/whole.py", "serve/disk.py"})
 NULL_DEVICE = "os.open(os.devnull, os.O_WRONLY)"
+# Where files that a user names are read; what is read there without a limit is packaged with us.
+READING_ROOMS = frozenset("readers load files verbs ledger cli loadtools".split())
+READS_OF_OURS = frozenset(
+    {"(files('ullage.files') / 'example.yaml').read_text(encoding='utf-8')", "found.read_bytes()"}
+)
 NUMBA_HOMES = ("simulate/kernel/", "workload/synthetic/stream.py")
 LONGEST_FUNCTION_LINES = 80
 # A longer file has two subjects.
@@ -247,6 +252,7 @@ def _file_anomalies(nodes: Sequence[ast.AST], inside: Path) -> Iterator[str]:
             if inside.parts[0] in PURE:
                 yield from _purity_anomalies(node, inside)
             yield from _writing_anomalies(node, inside)
+            yield from _reading_anomalies(node, inside)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and COPY_TO.search(node.value):
             yield f"{inside}:{node.lineno}: COPY ... TO writes a file; files/whole.py alone does"
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -314,6 +320,15 @@ def _writing_anomalies(node: ast.Call, inside: Path) -> Iterator[str]:
     is_writer = last in WRITING_CALLS and (of_module or (last not in ALSO_OF_VALUES and bool(owner)))
     if is_writer or (last in ("open", "fdopen") and (called == "os.open" or _opens_for_writing(node))):
         yield f"{inside}:{node.lineno}: {called}() writes; files/whole.py alone does"
+
+
+def _reading_anomalies(node: ast.Call, inside: Path) -> Iterator[str]:
+    """What a user names is read whole by bounded.py alone: a device that never ends would fill the memory."""
+    is_method = isinstance(node.func, ast.Attribute) and node.func.attr in ("read_text", "read_bytes")
+    if not is_method or inside.parts[0] not in READING_ROOMS or ast.unparse(node) in READS_OF_OURS:
+        return
+    if inside.as_posix() not in WRITING_HOMES:
+        yield f"{inside}:{node.lineno}: {ast.unparse(node.func)}() reads without a limit; bounded.py has one"
 
 
 def _opens_for_writing(node: ast.Call) -> bool:

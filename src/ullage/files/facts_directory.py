@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ullage.bounded import bounded_text
 from ullage.errors import InputError, check_name
 
+# The largest of ours has 20 KB.
+_MOST_BYTES = 16 << 20
 FOLDERS = ("devices", "engines", "models", "operations", "prices", "startups")
 
 
@@ -41,7 +44,7 @@ def _text(file: Path) -> str:
         fix = "Facts are TOML files; see docs/howto/add-a-device.md."
         raise InputError(field="facts", value=f"{file.parent.name}/{file.name}", problem="is not a .toml file", fix=fix)
     try:
-        return file.read_text(encoding="utf-8")
+        return bounded_text(file, field="facts", fix="Fix the file.", most_bytes=_MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             field=f"facts: {file.parent.name}/{file.name}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ullage.bounded import bounded_bytes
 from ullage.errors import InputError
 
 # A profile of a hundred tenants over a year has 20 MB.
@@ -14,16 +15,10 @@ _MOST_BYTES = 256 * 2**20
 def read_text(file: Path, *, fix: str, field: str = "file") -> str:
     """The text of a file; one that cannot be read is an InputError with this fix."""
     try:
-        with file.open("rb") as opened:
-            data = opened.read(_MOST_BYTES + 1)
-        text = data.decode("utf-8-sig")
+        return bounded_bytes(file, field=field, fix=fix, most_bytes=_MOST_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         problem = (getattr(error, "strerror", None) or "is not text").lower()
         raise InputError(field=field, value=str(file), problem=problem, fix=fix) from None
-    if len(data) > _MOST_BYTES:
-        problem = f"is longer than {_MOST_BYTES >> 20} MiB"
-        raise InputError(field=field, value=str(file), problem=problem, fix=fix)
-    return text
 
 
 def read_json(file: Path, *, fix: str, field: str) -> Any:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ullage.bounded import first_bytes
 from ullage.errors import InputError
 from ullage.load.texts import read_json
 
@@ -187,8 +188,7 @@ def is_saved_profile(source: str | Path) -> bool:
     path = Path(source)
     if not path.is_file():
         return False
-    with path.open("rb") as file:
-        return f'"{SCHEMA.partition("/")[0]}/'.encode() in file.read(200)
+    return f'"{SCHEMA.partition("/")[0]}/'.encode() in first_bytes(path, 200)
 
 
 def load_synthetic(file: Path) -> SyntheticModel:

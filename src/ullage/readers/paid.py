@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ullage.bounded import bounded_bytes
 from ullage.documents import json_value
 from ullage.errors import InputError
 from ullage.readers.azure_costs import cost_columns, day_reader, plain_amount
@@ -45,7 +46,7 @@ class PaidCharges:
 def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
     """What was paid between two times, in seconds since 1970."""
     try:
-        data = path.read_bytes()
+        data = bounded_bytes(path, fix="Give the bill of these days alone.")
     except OSError as error:
         raise InputError(field=str(path), value=str(error), problem="cannot be read", fix="Check the path.") from None
     try:

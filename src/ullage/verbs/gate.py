@@ -152,6 +152,7 @@ def gate(
 
 def _side(path: Path, pool: CurveInputs, stated: StatedTest, run: RunContext, field: str) -> StepModel:
     """The step model of the pool's replica on what was measured on one side."""
+    from ullage.bounded import first_bytes
     from ullage.evidence import Source
     from ullage.load.evidence import load_tests, read_calibration
     from ullage.service.calibration.document import SCHEMA
@@ -159,7 +160,7 @@ def _side(path: Path, pool: CurveInputs, stated: StatedTest, run: RunContext, fi
 
     if not path.exists():
         raise InputError(field=field, value=str(path), problem="does not exist", fix="Give a file or a folder.")
-    if path.is_file() and SCHEMA in path.read_bytes()[:200].decode(errors="replace"):
+    if path.is_file() and SCHEMA in first_bytes(path, 200).decode(errors="replace"):
         evidence = StepEvidence(calibrations=(read_calibration(path, field=field),), accepted=stated.accepted)
         return pool_step(pool.memory, evidence)
     source = Source(what="load tests", where=path.name, date=run.as_of)

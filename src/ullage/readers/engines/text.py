@@ -5,24 +5,18 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
+from ullage.bounded import MOST_BYTES, bounded_bytes
 from ullage.errors import InputError
-
-# A start-up takes a few hundred kilobytes; what is larger than this is a day of requests, and should be cut.
-MOST_BYTES = 1 << 30
 
 
 def log_text(path: Path) -> str:
     """The text of a log, or an InputError that says why there is none."""
     try:
-        size = path.stat().st_size
-        raw = b"" if size > MOST_BYTES else path.read_bytes()
+        raw = bounded_bytes(path, fix="Cut it after the engine is ready: head -n 100000.")
     except OSError as error:
         raise InputError(
             field=str(path), value=error.strerror or "", problem="cannot be read", fix="Check the path."
         ) from error
-    if size > MOST_BYTES:
-        fix = "Cut it after the engine is ready: head -n 100000."
-        raise InputError(field=path.name, value=f"{size} bytes", problem="is too large for a start-up log", fix=fix)
     raw = _unpacked(raw, path.name)
     if not raw.strip():
         raise InputError(field=path.name, value="", problem="is empty", fix="Give the log of an engine's start.")

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ullage.bounded import bounded_text
 from ullage.errors import InputError
 from ullage.planning.brownfield.running import Running
 from ullage.readers.kubernetes.adapter_rules import adapter_queries
@@ -91,9 +92,9 @@ def _unread(objects: Sequence[Object], found: Sequence[tuple[Object, object]]) -
 
 
 def _text(file: Path, *, field: str) -> str:
+    fix = "Give what kubectl get -o yaml printed."
     try:
-        return file.read_text(encoding="utf-8")
+        return bounded_text(file, field=field, fix=fix)
     except (OSError, UnicodeDecodeError) as error:
         problem = (getattr(error, "strerror", None) or "is not text").lower()
-        fix = "Give what kubectl get -o yaml printed."
         raise InputError(field=field, value=str(file), problem=problem, fix=fix) from None

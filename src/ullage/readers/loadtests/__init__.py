@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ullage.bounded import bounded_bytes
 from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.readers import misplaced
@@ -108,16 +109,20 @@ def result_files(path: Path) -> tuple[Path, ...]:
 
 def _is_result(path: Path) -> bool:
     try:
-        content = parse(path.read_bytes(), file=str(path))
+        content = parse(_bytes(path), file=str(path))
         return any(reader.recognise(content) for reader in LOADTEST_READERS.values())
     except (InputError, OSError):
         return False
 
 
+def _bytes(path: Path) -> bytes:
+    return bounded_bytes(path, fix="Give the file as the tool wrote it, or a part of it.")
+
+
 def read_loadtest(path: Path) -> LoadTest:
     """Read one file, whichever tool wrote it."""
     try:
-        data = path.read_bytes()
+        data = _bytes(path)
     except OSError as error:
         raise InputError(
             field="file", value=str(path), problem=f"cannot be read ({error.strerror})", fix="Give the path of a file."

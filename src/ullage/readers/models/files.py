@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from ullage.bounded import bounded_bytes
 from ullage.errors import InputError
 from ullage.evidence import Source
 
@@ -36,15 +37,12 @@ def beside_path(path: Path) -> Path | None:
 def read_object(path: Path) -> Mapping[str, object]:
     """A JSON object, in which Infinity and NaN may stand as Python writes them."""
     try:
-        raw = path.read_bytes()
+        raw = bounded_bytes(path, fix="Give config.json, not a weights file.", most_bytes=_MOST_BYTES)
     except OSError as error:
         problem = f"cannot be read ({error.strerror})"
         raise InputError(
             field="model", value=str(path), problem=problem, fix="Check the path and its rights."
         ) from error
-    if len(raw) > _MOST_BYTES:
-        fix = "Give config.json, not a weights file."
-        raise InputError(field=path.name, value=len(raw), problem="is too large to be a model config", fix=fix)
     try:
         found = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ullage.bounded import bounded_bytes
 from ullage.documents import reading
 from ullage.errors import InputError
 from ullage.prices.price_list import PriceList
@@ -46,7 +47,7 @@ def read_prices(path: Path | str, provenance: PriceProvenance = PriceProvenance(
         found, version = litellm_json.installed_catalogue()
         return read_bytes(found.read_bytes(), file=f"litellm {version}", provenance=provenance)
     try:
-        data = Path(path).read_bytes()
+        data = bounded_bytes(Path(path), field="prices.files", fix="Give a part of it, or a list of prices.")
     except OSError as error:
         raise InputError(
             field="prices.files",

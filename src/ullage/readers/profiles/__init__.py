@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
+from ullage.bounded import bounded_text
 from ullage.errors import InputError
 from ullage.readers.profiles.dynamo_sweep import is_sweep, read_sweep
 
@@ -14,8 +16,7 @@ def read_profile_rows(path: Path, *, field: str) -> list[dict[str, str]]:
     if is_sweep(path):
         return read_sweep(path, field=field)
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = list(csv.DictReader(io.StringIO(bounded_text(path, field=field, fix="Give a part of it."))))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         problem = f"cannot be read ({getattr(error, 'strerror', None) or error})"
         fix = "Give a CSV of measured steps: docs/howto/use-a-step-profile.md."

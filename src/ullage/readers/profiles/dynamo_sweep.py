@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ullage.bounded import bounded_text
 from ullage.documents import json_value
 from ullage.errors import InputError
 
@@ -52,7 +53,7 @@ def _present(folder: Path, names: tuple[str, ...]) -> Path | None:
 def _arrays(file: Path, *, field: str) -> Mapping[str, list[Any]]:
     try:
         if file.suffix == ".json":
-            found = json_value(file.read_text(encoding="utf-8"), file=str(file), fix=_FIX)
+            found = json_value(bounded_text(file, field=field, fix=_FIX), file=str(file), fix=_FIX)
             return {} if not isinstance(found, dict) else {name: _listed(each) for name, each in found.items()}
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name].ravel().tolist() for name in arrays.files if name in _COLUMNS}

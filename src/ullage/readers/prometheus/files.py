@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ullage.bounded import bounded_text
 from ullage.documents import json_value
 from ullage.errors import InputError
 from ullage.readers.prometheus.client import RangeSeries, matrix
@@ -80,7 +81,7 @@ def observe_files(
 
 def _read(path: Path) -> Iterator[RangeSeries]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = bounded_text(path, fix=_FIX)
     except (OSError, UnicodeDecodeError) as error:
         problem = (getattr(error, "strerror", None) or "is not text").lower()
         raise InputError(field="file", value=str(path), problem=problem, fix=_FIX) from None

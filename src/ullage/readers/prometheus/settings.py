@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ullage.bounded import bounded_text
 from ullage.documents import yaml_values
 from ullage.errors import InputError, check_name
 from ullage.readers.prometheus.metrics import METRICS, MetricName
@@ -160,7 +161,7 @@ def read_metric_names(file: Path | None) -> MetricNames:
 
 def _validated(kind: type[Any], file: Path) -> Any:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = bounded_text(file, fix=_FIX)
     except (OSError, UnicodeDecodeError) as error:
         problem = (getattr(error, "strerror", None) or "is not text").lower()
         raise InputError(field="file", value=str(file), problem=problem, fix=_FIX) from None
@@ -180,6 +181,6 @@ def _validated(kind: type[Any], file: Path) -> Any:
 def _secret(folder: Path, name: str) -> str:
     """The content of a file that holds a secret; it is named in errors, and what it says is not."""
     try:
-        return (folder / name).read_text(encoding="utf-8").strip()
+        return bounded_text(folder / name, field=name, fix="Give the file of a secret.").strip()
     except (OSError, UnicodeDecodeError):
         raise InputError(field=name, value="", problem="cannot be read", fix="Check the path and its rights.") from None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ullage.bounded import bounded_bytes
 from ullage.errors import InputError
 from ullage.readers.loadtests.content import parse
 from ullage.service.loadtests.loadtest import (
@@ -48,7 +49,7 @@ def configurations_beside(path: Path) -> tuple[ToolConfiguration, ...]:
             file = folder / name
             if file != path and file.is_file() and file.stat().st_size <= _MOST_BYTES:
                 try:
-                    content = parse(file.read_bytes(), file=str(file)).first
+                    content = parse(bounded_bytes(file, fix="", most_bytes=_MOST_BYTES), file=str(file)).first
                 except (OSError, InputError):
                     continue
                 found.append(ToolConfiguration(file=file.name, content=content))
