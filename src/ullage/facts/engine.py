@@ -79,6 +79,11 @@ ENGINES = SheetKind(
         "reserve_at_least": _default("bytes", "least memory left outside the fraction"),
         "token_budget": _default("tokens", "tokens of one step"),
         "max_sequences": _default("count", "sequences that run at once"),
+        "state_cache_ratio": _default(
+            "ratio", "memory set aside for states of recurrent layers, by that of the KV cache beside them"
+        ),
+        "state_slots": _default("count", "states of recurrent layers that are set aside, whatever the memory"),
+        "states_per_sequence": _default("count", "states of those set aside that each running sequence may take"),
         "poll_steps": _default("count", "decode steps between two looks for new requests"),
         "capacity_policy": _default("text", "what must fit before a request is admitted", CAPACITY_POLICIES),
         "block_size": _default("tokens", "tokens of one KV block"),

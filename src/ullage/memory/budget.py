@@ -180,10 +180,13 @@ def _budget(
 
 def _concurrency(outcome: MemoryOutcome, context_tokens: int) -> Concurrency:
     held, running = outcome.capacity.held(context_tokens), outcome.capacity.sequences(context_tokens)
+    states = outcome.stage.states
+    is_states = states is not None and outcome.capacity.max_sequences == max(states.sequences, 1)
+    limit = "states set aside" if is_states else "max sequences"
     return Concurrency(
         context_tokens=context_tokens,
         sequences=running,
-        bound_by="max sequences" if held > running else "KV cache",
+        bound_by=limit if held > running else "KV cache",
     )
 
 

@@ -131,6 +131,9 @@ class Case:
         memory_bytes = self.device.memory_bytes if self.device_bytes is None else self.device_bytes
         measured = MeasuredLines() if self.reported is None else measured_lines(self.reported, runtime)
         stage = tightest(estimate_stages(self.model, memory_bytes, runtime, measured))
+        if (lowered := _lowered_by_states(runtime, stage)) is not None:
+            runtime = lowered
+            stage = tightest(estimate_stages(self.model, memory_bytes, runtime, measured))
         capacity = Capacity(
             stage=stage,
             step_tokens=whole(runtime.step_tokens),
@@ -161,6 +164,19 @@ class Case:
             or _too_long(runtime, capacity)
             or _too_much(self.approved, runtime, capacity)
         )
+
+
+def _lowered_by_states(runtime: Runtime, stage: StageEstimate) -> Runtime | None:
+    """The same where the states that are set aside allow fewer sequences; None where they do not, or a log has said
+    how many run."""
+    pool, each = stage.states, runtime.states_per_sequence
+    if pool is None or each is None or "max sequences" in runtime.settings.logged:
+        return None
+    if pool.sequences >= whole(runtime.max_sequences):
+        return None
+    few = max(pool.sequences, 1)
+    lowered = replace(each, name="max sequences", value=few, unit="sequences", low=None, high=None)
+    return replace(runtime, max_sequences=lowered)
 
 
 def _no_pool(stage: StageEstimate, runtime: Runtime) -> Shortfall | None:
@@ -212,6 +228,8 @@ def _too_long(runtime: Runtime, capacity: Capacity) -> Shortfall | None:
 def _too_much(approved: Approved | None, runtime: Runtime, capacity: Capacity) -> Shortfall | None:
     if approved is None:
         return None
+    if (few := _too_few_states(approved, runtime, capacity)) is not None:
+        return few
     _check_limits(approved, runtime, capacity)
     if capacity.held(approved.context_tokens) >= approved.sequences:
         return None
@@ -224,6 +242,21 @@ def _too_much(approved: Approved | None, runtime: Runtime, capacity: Capacity) -
         reason=(
             f"{approved.sequences:,} sequences of {approved.context_tokens:,} tokens need {_gib(needed * block_bytes)} "
             f"of KV cache on a device, and {_gib(capacity.stage.kv_bytes)} fit"
+        ),
+    )
+
+
+def _too_few_states(approved: Approved, runtime: Runtime, capacity: Capacity) -> Shortfall | None:
+    pool, most = capacity.stage.states, capacity.max_sequences * capacity.groups
+    if pool is None or approved.sequences <= most or capacity.max_sequences != max(pool.sequences, 1):
+        return None
+    missing = math.ceil(approved.sequences / capacity.groups) * pool.slots_per_sequence - pool.slots
+    return Shortfall(
+        line=LineName.KV_CACHE,
+        missing_bytes=missing * pool.slot_bytes,
+        reason=(
+            f"{approved.sequences:,} sequences reserve {pool.slots_per_sequence} states each, of "
+            f"{_gib(pool.slot_bytes)} on a device, and {runtime.engine} sets {pool.slots:,} aside beside the KV cache"
         ),
     )
 

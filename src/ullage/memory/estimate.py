@@ -87,6 +87,21 @@ class MeasuredLines:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StatePool:
+    """Memory of one device that an engine sets aside for states, apart from the blocks of the KV cache: so many slots,
+    of which a running sequence may take `slots_per_sequence`."""
+
+    pool_bytes: int
+    slot_bytes: int
+    slots: int
+    slots_per_sequence: int
+
+    @property
+    def sequences(self) -> int:
+        return self.slots // self.slots_per_sequence
+
+
+@dataclass(frozen=True, kw_only=True)
 class StageEstimate:
     """One device of one pipeline stage. `estimated` has every fixed line as computed, `fixed` as used; the estimated
     pool is what would be left if the engine had reported nothing."""
@@ -102,11 +117,14 @@ class StageEstimate:
     parts: tuple[CachePart, ...]
     layout: BlockLayout
     blocks: int
+    states: StatePool | None = None
 
     @property
     def kv_bytes(self) -> int:
+        """The cache, with the states that are set aside beside its blocks."""
+        beside = 0 if self.states is None else self.states.pool_bytes
         # An engine's own tokens and bytes may differ from ours in the last digits; its bytes are what is taken.
-        return min(self.blocks * self.layout.block_bytes, max(self.pool_bytes, 0))
+        return min(self.blocks * self.layout.block_bytes + beside, max(self.pool_bytes, 0))
 
     @property
     def stored_bytes_per_token(self) -> float:
@@ -165,13 +183,17 @@ def _estimate_stage(
     fixed = {name: _replaced(measured.lines.get(name), value) for name, value in estimated.items()}
     fixed[LineName.FRAGMENTATION] = math.ceil(share(runtime.fragmentation) * fixed[LineName.ACTIVATIONS])
     parts = kept_parts(model, runtime, stage)
-    layout = block_layout(model, runtime, parts)
+    has_pool = has_state_pool(runtime, parts)
+    # The layout is of what shares the blocks; states that have a pool of their own are not in it.
+    layout = block_layout(model, runtime, _without_states(parts) if has_pool else parts)
     memory_bytes = _replaced(measured.device_memory, device_bytes)
     blocks = _measured_blocks(measured, layout, runtime)
-    pool = _measured_pool(measured, layout, blocks, _pool_bytes(memory_bytes, fixed, runtime))
+    ratio = 0.0 if not has_pool or runtime.state_cache_ratio is None else share(runtime.state_cache_ratio)
+    pool = _measured_pool(measured, layout, blocks, _pool_bytes(memory_bytes, fixed, runtime), ratio)
     if measured.resident is not None:
         counted = pool + sum(value for name, value in fixed.items() if name is not LineName.FRAGMENTATION)
         fixed[LineName.FRAGMENTATION] = max(whole(measured.resident) - counted, 0)
+    states = state_pool(runtime, parts, pool, layout, blocks) if has_pool else None
     return StageEstimate(
         stage=stage,
         device_bytes=memory_bytes,
@@ -183,7 +205,48 @@ def _estimate_stage(
         estimated_pool_bytes=_pool_bytes(device_bytes, estimated, runtime),
         parts=parts,
         layout=layout,
-        blocks=layout.blocks_in(pool) if blocks is None else blocks,
+        blocks=layout.blocks_in(pool - (0 if states is None else states.pool_bytes)) if blocks is None else blocks,
+        states=states,
+    )
+
+
+def has_state_pool(runtime: Runtime, parts: tuple[CachePart, ...]) -> bool:
+    """Whether the engine sets memory aside for states beside a cache of tokens, by a rule that is known."""
+    kinds = {part.kept for part in parts}
+    has_rule = runtime.states_per_sequence is not None and (runtime.state_cache_ratio or runtime.state_slots)
+    return bool(has_rule) and {Retention.STATE, Retention.ALL} <= kinds
+
+
+def _without_states(parts: tuple[CachePart, ...]) -> tuple[CachePart, ...]:
+    return tuple(part for part in parts if part.kept is not Retention.STATE)
+
+
+def state_pool(
+    runtime: Runtime, parts: tuple[CachePart, ...], pool_bytes: int, layout: BlockLayout, blocks: int | None
+) -> StatePool:
+    """SGLang's division of the pool: a fixed number of slots, or a fixed ratio of states to KV cache.
+
+    One slot more than the sequences may use is for padding. With speculation each sequence keeps a state for every
+    drafted token besides, so that k slots at r a sequence take k + 1 + (k / r + 1) x drafted states. Where the engine
+    reported its tokens, states have what they leave.
+    """
+    assert runtime.states_per_sequence is not None
+    slot_bytes = sum(part.layers * part.state_bytes for part in parts if part.kept is Retention.STATE)
+    each, given = whole(runtime.states_per_sequence), runtime.settings.speculation
+    drafted = 0 if given is None else given.positions
+    if runtime.state_slots is not None:
+        slots = whole(runtime.state_slots) // runtime.sharding.dp_attention
+        taken_bytes = (slots + 1 + (slots // each + 1) * drafted) * slot_bytes
+        return StatePool(pool_bytes=taken_bytes, slot_bytes=slot_bytes, slots=slots, slots_per_sequence=each)
+    assert runtime.state_cache_ratio is not None
+    ratio = share(runtime.state_cache_ratio)
+    budget_bytes = math.floor(max(pool_bytes, 0) * ratio / (1 + ratio))
+    if blocks is not None:
+        budget_bytes = max(pool_bytes - blocks * layout.block_bytes, 0)
+    slots = max(math.floor((budget_bytes / slot_bytes - 1 - drafted) / (1 + drafted / each)), 0)
+    taken_bytes = (slots + 1 + math.ceil((slots / each + 1) * drafted)) * slot_bytes
+    return StatePool(
+        pool_bytes=min(taken_bytes, budget_bytes), slot_bytes=slot_bytes, slots=slots, slots_per_sequence=each
     )
 
 
@@ -245,10 +308,12 @@ def _measured_blocks(measured: MeasuredLines, layout: BlockLayout, runtime: Runt
     return math.ceil(tokens / context * layout.sequence_blocks(context, whole(runtime.step_tokens)))
 
 
-def _measured_pool(measured: MeasuredLines, layout: BlockLayout, blocks: int | None, estimate: int) -> int:
+def _measured_pool(
+    measured: MeasuredLines, layout: BlockLayout, blocks: int | None, estimate: int, beside_ratio: float
+) -> int:
     if measured.kv_pool is not None:
         return whole(measured.kv_pool)
-    return estimate if blocks is None else blocks * layout.block_bytes
+    return estimate if blocks is None else math.ceil(blocks * layout.block_bytes * (1 + beside_ratio))
 
 
 def kept_parts(model: Model, runtime: Runtime, stage: int) -> tuple[CachePart, ...]:

@@ -15,7 +15,7 @@ from ullage.evidence import Assumption, Evidence, Figure, Source
 from ullage.facts.catalogue import Catalogue
 from ullage.facts.device import Device
 from ullage.facts.engine import CAPACITY_POLICIES, POLICIES_OF, EngineDefaults, engine_defaults
-from ullage.facts.model import Model
+from ullage.facts.model import LinearAttention, Model, StateSpace
 from ullage.memory.adapters import Adapters
 from ullage.memory.assumed import (
     CONSERVATIVENESS,
@@ -164,6 +164,9 @@ class Runtime:
     conservativeness: Assumption | None
     output_limit: Assumption | None
     block_tokens: Assumption
+    state_cache_ratio: Assumption | None
+    state_slots: Assumption | None
+    states_per_sequence: Assumption | None
     kv_dtype: Assumption
     max_context: Assumption
     context_memory: Assumption
@@ -236,6 +239,7 @@ def resolve(
         conservativeness=_conservativeness(settings, str(policy.value)),
         output_limit=_output_limit(settings, str(policy.value)),
         block_tokens=_value(settings, defaults, "block_size", settings.block_tokens, "tokens"),
+        **_states(settings, model, defaults),
         kv_dtype=_kv_dtype(settings, model),
         max_context=_max_context(settings, model),
         context_memory=defaults.values.get("context_memory", NO_MEMORY),
@@ -283,6 +287,20 @@ def _max_sequences(settings: RuntimeSettings, defaults: EngineDefaults) -> Assum
     if settings.max_sequences is None and "max_sequences" not in defaults.values and defaults.engine == "sglang":
         return SGLANG_SEQUENCES
     return _value(settings, defaults, "max_sequences", settings.max_sequences, "sequences")
+
+
+def _states(settings: RuntimeSettings, model: Model, defaults: EngineDefaults) -> dict[str, Assumption | None]:
+    """How an engine sets memory aside for states, where the model has layers that keep one."""
+    keys = ("state_cache_ratio", "state_slots", "states_per_sequence")
+    mixers = [mixer for group in model.layers for mixer in group.layer.mixers]
+    if not any(isinstance(each, (LinearAttention, StateSpace)) for each in mixers):
+        return dict.fromkeys(keys)
+    found = {key: defaults.values.get(key) for key in keys}
+    each = found["states_per_sequence"]
+    if each is not None and settings.prefix_cache == OFF:
+        # Without a cache of prefixes nothing but the sequences themselves keeps a state.
+        found["states_per_sequence"] = replace(each, value=1, low=None, high=None)
+    return found
 
 
 def _poll_steps(settings: RuntimeSettings, defaults: EngineDefaults) -> Assumption:
