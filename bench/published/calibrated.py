@@ -23,7 +23,7 @@ from ullage.readers.loadtests import read_bytes
 from ullage.service.calibration.calibration import Measurement
 from ullage.service.calibration.fitted import fit_tests
 from ullage.service.calibration.prediction import PredictedLatency, predict
-from ullage.service.calibration.repeats import RepeatTerms, measurement_of
+from ullage.service.calibration.repeats import LaunchFlags, RepeatTerms, measurement_of
 from ullage.service.loadtests.loadtest import LoadTest
 from ullage.service.steps.coefficients import band
 from ullage.service.steps.roofline import Roofline
@@ -142,8 +142,18 @@ def _judged(found: Sequence[tuple[PredictedLatency, PredictedLatency]]) -> Judge
 
 
 def terms_of(*cases: Case) -> RepeatTerms:
-    """The flags that a user who ran these tests would state: those of the highest load."""
-    return RepeatTerms(limits=max(cases, key=lambda case: case.concurrency).trial.limits, are_limits_stated=True)
+    """The flags that a user who ran these tests would state: of the lowest load, and for each other from there on."""
+    ordered = sorted(cases, key=lambda case: case.concurrency)
+    launches = [
+        LaunchFlags(
+            least_clients=case.concurrency,
+            budget_tokens=case.trial.limits.budget_tokens,
+            poll_steps=case.trial.limits.poll_steps,
+            batch_wait_steps=case.trial.limits.batch_wait_steps,
+        )
+        for case in ordered[1:]
+    ]
+    return RepeatTerms(limits=ordered[0].trial.limits, are_limits_stated=True, launches=tuple(launches))
 
 
 def as_test(*cases: Case) -> LoadTest:

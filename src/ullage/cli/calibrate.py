@@ -21,6 +21,7 @@ from ullage.cli.options import (
     Force,
     KvDtype,
     KvTokens,
+    Launches,
     MaxOutput,
     MaxSequences,
     Model,
@@ -73,6 +74,7 @@ def command(
     kv_dtype: KvDtype = None,
     poll_steps: PollSteps = None,
     batch_wait_steps: BatchWait = None,
+    launch: Launches = None,
     capacity_policy: CapacityPolicyOption = None,
     max_output: MaxOutput = None,
     cached_share: CachedShare = None,
@@ -112,7 +114,7 @@ def command(
             output_limit_tokens=parse_tokens(max_output, "--max-output"),
             prefill=prefill,
             transfer=transfer,
-            stated=stated_test(cached_share, replicas, timeout, accept),
+            stated=stated_test(cached_share, replicas, timeout, accept, launch),
         )
         if out is not None:
             _write(fitted, out, force=force)

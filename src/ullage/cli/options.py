@@ -163,6 +163,14 @@ BatchWait = Annotated[
         help="Steps that requests wait to be admitted together (TensorRT-LLM's batch_wait).",
     ),
 ]
+Launches = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--launch",
+        metavar="CLIENTS:FLAG=VALUE",
+        help="Flags of tests of so many clients or more: 16:poll-steps=30,token-budget=32Ki. Repeatable.",
+    ),
+]
 CapacityPolicyOption = Annotated[
     str | None,
     typer.Option(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ullage.memory.adapters import Adapters
     from ullage.memory.settings import HostCache
     from ullage.memory.speculation import Speculation
+    from ullage.service.calibration.repeats import LaunchFlags
     from ullage.service.loadtests.loadtest import GoodputLimits
     from ullage.workload.classes import RequestClass, Slo
     from ullage.workload.forecast.demand_series import DemandEvent
@@ -101,6 +102,29 @@ def parse_shares(texts: Sequence[str], field: str) -> dict[str, float]:
     """Shares by name, such as acme=40%."""
     pairs = parse_pairs(texts, field, like="acme=40%")
     return {name: parse(share, FRACTION, field=f"{field} {name}") for name, share in pairs.items()}
+
+
+def parse_launch(text: str) -> LaunchFlags:
+    """The flags of tests of so many clients or more, such as 16:poll-steps=30,token-budget=32Ki."""
+    from ullage.service.calibration.repeats import LaunchFlags
+
+    like = "16:poll-steps=30,token-budget=32Ki"
+    clients, _, flags = text.partition(":")
+    if not flags.strip():
+        raise InputError(field="--launch", value=text, problem="is not CLIENTS:FLAG=VALUE,...", fix=f"Write {like}.")
+    values = {"least_clients": _count(clients, "--launch")}
+    names = {"token-budget": "budget_tokens", "poll-steps": "poll_steps", "batch-wait-steps": "batch_wait_steps"}
+    for name, value in parse_pairs(flags.split(","), "--launch", like=like).items():
+        check_name(name, names, field="--launch")
+        field = f"--launch {name}"
+        values[names[name]] = parse_whole(value, TOKENS, field=field) if "token" in name else _count(value, field)
+    return LaunchFlags(**values)
+
+
+def _count(text: str, field: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise InputError(field=field, value=text, problem="is not a whole number of 1 or more", fix="Write 16.")
+    return int(text)
 
 
 # ---- traffic -------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ullage.service.calibration.document import CalibrationProvenance, SplitUnderTest, StatedEngine
     from ullage.service.calibration.fitted import FittedTests
     from ullage.service.calibration.next_test import NextTest
-    from ullage.service.calibration.repeats import NotRepeatable, RepeatTerms
+    from ullage.service.calibration.repeats import LaunchFlags, NotRepeatable, RepeatTerms
     from ullage.service.calibration.replay import ApartTest, EngineLimits
     from ullage.service.calibration.whose import ReplicaUnderTest
     from ullage.service.loadtests.loadtest import LoadTest
@@ -40,25 +40,32 @@ class StatedTest:
 
     `cached_fraction` is the share of prompt tokens that were prefix hits, `replicas` those that shared the load behind
     one address, `timeout_s` when clients gave up, `accepted` the anomalies that are known and accepted by name.
+    `launches` are flags of the engine that higher loads were tested with.
     """
 
     cached_fraction: float | None = None
     replicas: int | None = None
     timeout_s: float | None = None
     accepted: tuple[str, ...] = ()
+    launches: tuple[LaunchFlags, ...] = ()
 
 
 def stated_test(
-    cached_share: str | None, replicas: int | None, timeout: str | None, accept: Sequence[str] | None
+    cached_share: str | None,
+    replicas: int | None,
+    timeout: str | None,
+    accept: Sequence[str] | None,
+    launches: Sequence[str] | None = None,
 ) -> StatedTest:
     """What is typed of a load test, over what its file says."""
-    from ullage.load.typed import parse_duration, parse_share
+    from ullage.load.typed import parse_duration, parse_launch, parse_share
 
     return StatedTest(
         cached_fraction=parse_share(cached_share, "--cached-share"),
         replicas=replicas,
         timeout_s=parse_duration(timeout, "--timeout"),
         accepted=tuple(accept or ()),
+        launches=tuple(parse_launch(each) for each in launches or ()),
     )
 
 
@@ -185,6 +192,7 @@ def fit_calibration(
         replicas=stated.replicas,
         cached_fraction=stated.cached_fraction,
         timeout_s=stated.timeout_s,
+        launches=stated.launches,
         are_limits_stated=max_sequences is not None or budget_tokens is not None,
         apart=None if chosen is None else apart_test(case.model, case.device, outcome.runtime, chosen, stated.replicas),
     )

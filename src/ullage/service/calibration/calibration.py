@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.floor import Floor
 from ullage.service.steps.floored import scaled
 from ullage.service.steps.scaled import PARAMETERS, Factors
+from ullage.service.steps.step_model import NO_COLD_START, ColdStart
 from ullage.service.steps.work import Floats
 
 # How far estimates are off, as the spread of a logarithm: all parts together, and each part by itself beside that. From
@@ -46,6 +47,8 @@ IDENTIFIED_FRACTION = 0.6
 PRIOR_POINTS = 4
 # 80 % of a normal distribution lie within so many spreads.
 BAND_SPREADS = 1.2816
+# A cold start is taken for one where the fit gains by so much more than factors can, in squares of their spreads.
+COLD_START_GAIN = 6.0
 _ROUNDS = 5
 _ROUNDS_AGAIN = 2
 # With fewer points than this one of them may decide the fit, and leaving it out is a fit of its own.
@@ -117,7 +120,8 @@ class ParameterRange:
 class Calibration:
     """The result of a fit. `held_out` are residuals of each point under a fit to the others; empty for one point.
 
-    `spread` says how far a prediction may be off, at any load.
+    `spread` says how far a prediction may be off, at any load. `cold_start` is what the first step of the tests took
+    longer, where they show it.
     """
 
     factors: Factors
@@ -125,6 +129,7 @@ class Calibration:
     residuals: tuple[Residual, ...]
     held_out: tuple[Residual, ...]
     spread: FactorSpread
+    cold_start: ColdStart = NO_COLD_START
 
     @property
     def not_identified(self) -> tuple[str, ...]:
@@ -142,6 +147,9 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
             fix="Give a result file with TTFT and TPOT.",
         )
     logs, precision = _fit(times, floor, measurements)
+    cold = _fit_cold(times, floor, logs, measurements)
+    if cold is not None:
+        logs, precision, measurements = cold.logs, cold.precision, cold.measurements
     covariance = np.linalg.inv(precision)
     spreads = np.sqrt(np.diag(covariance))
     held_out: list[Residual] = []
@@ -172,7 +180,98 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
             },
             degrees=PRIOR_POINTS + len(measurements),
         ),
+        cold_start=NO_COLD_START if cold is None else cold.start,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _ColdFit:
+    """A fit with a cold start: its measurements begin with it, and `loss` is what the fit could not make smaller."""
+
+    logs: Floats
+    precision: Floats
+    measurements: tuple[Measurement, ...]
+    start: ColdStart
+    loss: float
+
+
+def _fit_cold(times: RequestTimes, floor: Floor, logs: Floats, measurements: Sequence[Measurement]) -> _ColdFit | None:
+    """The fit with a cold start, where that explains what `logs`, the fit without one, cannot.
+
+    An engine that was not warmed up compiles and tunes kernels in its first step, most of all where that is full.
+    Clients that start together all wait for it, and a mean TTFT has their wait in it. Taken for slow prefill it would
+    slow every prompt, so the factors are found without the first tokens of those tests, and what these lack is the
+    cold start: of first steps that are full, of the others, or of both.
+    """
+    prior: Floats = np.linalg.inv(prior_covariance()).astype(np.float64)
+    least = _loss(times, floor, logs, measurements, prior)
+    seen = {each.trial.starts_full for each in measurements if _shows_cold_start(each)}
+    best = None
+    for kinds in ({True}, {False}, {True, False}):
+        if kinds <= seen and least > COLD_START_GAIN * len(kinds):
+            found = _begun_cold(times, floor, measurements, kinds, prior)
+            if found is not None and found.loss + COLD_START_GAIN * len(kinds) < least:
+                best, least = found, found.loss + COLD_START_GAIN * len(kinds)
+    return best
+
+
+def _begun_cold(
+    times: RequestTimes, floor: Floor, measurements: Sequence[Measurement], kinds: set[bool], prior: Floats
+) -> _ColdFit | None:
+    """The fit where first steps of these kinds, full or not, began cold; None where nothing is left for a start."""
+    suspected = [_shows_cold_start(each) and each.trial.starts_full in kinds for each in measurements]
+    rest = [_without_first_tokens(each) if cold else each for each, cold in zip(measurements, suspected, strict=True)]
+    logs, precision = _fit(times, floor, rest)
+    begun, start = tuple(measurements), ColdStart()
+    for _ in range(_ROUNDS_AGAIN):
+        lacking = [
+            (each.trial.starts_full, _lacking_s(times, floor, logs, each))
+            for each, cold in zip(measurements, suspected, strict=True)
+            if cold
+        ]
+        values = {
+            kind: round(float(np.median([lacks for full, lacks in lacking if full == kind])), 3) for kind in kinds
+        }
+        if min(values.values()) <= 0.0:
+            return None
+        start = ColdStart(first_s=values.get(False, 0.0), full_s=values.get(True, 0.0))
+        begun = tuple(_with_start(each, start) for each in measurements)
+        logs, precision = _fit(times, floor, begun, start=logs)
+    loss = _loss(times, floor, logs, begun, prior)
+    return _ColdFit(logs=logs, precision=precision, measurements=begun, start=start, loss=loss)
+
+
+def _shows_cold_start(measurement: Measurement) -> bool:
+    """Whether a cold start would be seen: in a mean TTFT of clients that start together."""
+    trial = measurement.trial
+    return (
+        trial.clients is not None and trial.apart is None and any(_is_mean_ttft(each) for each in measurement.targets)
+    )
+
+
+def _is_mean_ttft(target: Target) -> bool:
+    return target.latency in ("ttft", "engine_ttft") and target.statistic == "mean"
+
+
+def _without_first_tokens(measurement: Measurement) -> Measurement:
+    return replace(measurement, targets=tuple(each for each in measurement.targets if _kind(each) != "ttft"))
+
+
+def _with_start(measurement: Measurement, start: ColdStart) -> Measurement:
+    cold_s = start.of(is_full=measurement.trial.starts_full)
+    return replace(measurement, trial=replace(measurement.trial, cold_start_s=cold_s))
+
+
+def _lacking_s(times: RequestTimes, floor: Floor, logs: Floats, measurement: Measurement) -> float:
+    """What the mean TTFT lacks, over the share of the requests that are sent at first.
+
+    Half of the requests of a longer test never meet the start: what its median took as well is no part of it.
+    """
+    mean = next(each for each in measurement.targets if _is_mean_ttft(each))
+    simulated_s = math.exp(float(values_at(times, floor, logs, replace(measurement, targets=(mean,)))[0]))
+    medians = [each.value for each in measurement.shown if (each.latency, each.statistic) == ("ttft", "p50")]
+    lacking_s = mean.value - max([simulated_s, *medians])
+    return lacking_s * measurement.trial.prompt_tokens.size / (measurement.trial.clients or 1)
 
 
 def _fit_spread(kind: str, residuals: Sequence[Residual], *, is_apart: bool) -> float:

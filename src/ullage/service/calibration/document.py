@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from ullage.errors import InputError
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import PARAMETERS, Factors
+from ullage.service.steps.step_model import ColdStart
 
 SCHEMA = "ullage.calibrate/2"
 
@@ -142,6 +144,18 @@ def spread_of(document: Mapping[str, Any], *, file: str) -> FactorSpread:
         fix = "Make it again with ullage calibrate."
         raise InputError(field=f"{file}: spread", value=given, problem="does not state the error of the fit", fix=fix)
     return spread
+
+
+def cold_start_of(document: Mapping[str, Any], *, file: str) -> ColdStart:
+    """What the first step of its tests took longer; nothing in documents of earlier versions."""
+    given = document["calibration"].get("cold_start", {})
+    values: list[Any] = [given.get(name, 0.0) for name in ("first_s", "full_s")] if isinstance(given, Mapping) else []
+    if not values or not all(type(value) in (int, float) and 0.0 <= value < math.inf for value in values):
+        fix = "Make it again with ullage calibrate."
+        raise InputError(
+            field=f"{file}: calibration.cold_start", value=given, problem="is not two times of 0 s or more", fix=fix
+        )
+    return ColdStart(first_s=float(values[0]), full_s=float(values[1]))
 
 
 def factors_of(document: Mapping[str, Any], *, file: str) -> Factors:

@@ -20,6 +20,7 @@ from ullage.service.calibration.document import (
     NOTHING_STATED,
     SplitUnderTest,
     StatedEngine,
+    cold_start_of,
     engine_of,
     factors_of,
     split_of,
@@ -33,7 +34,7 @@ from ullage.service.stage import calibrated_step
 from ullage.service.steps.evidence_anomaly import EvidenceAnomaly
 from ullage.service.steps.factor_spread import FactorSpread
 from ullage.service.steps.scaled import Factors, ScaledStep
-from ullage.service.steps.step_model import MeasuredRange, StepModel
+from ullage.service.steps.step_model import NO_COLD_START, ColdStart, MeasuredRange, StepModel
 
 _SCALED = ("device", "tp", "pp", "ep", "dp_attention")
 
@@ -52,6 +53,7 @@ class CalibrationEvidence:
     source: Source
     spread: FactorSpread
     tested: MeasuredRange | None = None
+    cold_start: ColdStart = NO_COLD_START
     notes: tuple[str, ...] = ()
     engine: StatedEngine = NOTHING_STATED
     split: SplitUnderTest | None = None
@@ -90,6 +92,7 @@ def evidence_of(document: Mapping[str, Any], *, file: str) -> CalibrationEvidenc
         source=Source(what=f"calibration on {provenance.get('points')} load-test points", where=file, date=day),
         spread=spread_of(document, file=file),
         tested=range_of(document.get("tested")),
+        cold_start=cold_start_of(document, file=file),
         notes=_notes(document.get("anomalies")),
         engine=engine_of(document, file=file),
         split=split_of(document, file=file),
@@ -148,6 +151,7 @@ def with_calibration(
             # Its steps are prompts, and these err as first tokens do.
             band = replace(band, tpot_low_ratio=band.ttft_low_ratio, tpot_high_ratio=band.ttft_high_ratio)
     made = calibrated_step(step, evidence.factors, evidence.source, band=band, tested=tested, spread=spread)
+    made = replace(made, cold_start=evidence.cold_start)
     return replace(made, notes=(*evidence.notes, *_apart(evidence), *_otherwise(evidence, memory)))
 
 

@@ -115,7 +115,7 @@ def fit_tests(
         )
     return FittedTests(
         calibration=fit,
-        step=replace(step, notes=tuple(notes), anomalies=anomalies),
+        step=replace(step, notes=tuple(notes), anomalies=anomalies, cold_start=fit.cold_start),
         used=tuple(used),
         left_out=tuple(left_out),
         tested=tested,
@@ -198,6 +198,14 @@ def _anomalies(fit: Calibration, points: Sequence[Point], terms: RepeatTerms) ->
                 f"{far:.1f} times: was another model, device or parallelism tested?",
             )
     yield from _misfits(fit.residuals)
+    cold_s = fit.cold_start.of(is_full=True)
+    if cold_s > 0.0:
+        yield EvidenceAnomaly(
+            name="cold_start",
+            sentence=f"The engine was cold: its first step took up to {brief(cold_s, DURATION)} longer "
+            "than a later one, and the mean TTFT includes that. Tests are simulated with it, plans without it. Warm "
+            "the engine up before the next test.",
+        )
     yield from _not_monotone(points)
     if terms.cached_fraction is None and any(are_unknown(each) for each in points):
         yield EvidenceAnomaly(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,19 +78,22 @@ class Prediction:
 
 def predict(step: StepModel, measurement: Measurement) -> Prediction:
     """Simulate a test on this step model, and say how far each of its latencies may be off."""
+    cold_s = step.cold_start.of(is_full=measurement.trial.starts_full)
+    measurement = replace(measurement, trial=replace(measurement.trial, cold_start_s=cold_s))
     found = replay(step, measurement.trial)
     stated = (*measurement.shown, *measurement.targets)
     measured = {(each.latency, each.statistic): each.value for each in stated}
     shown = [*measured, *((latency, which) for latency in ("ttft", "tpot") for which in ("mean", "p50", "p99"))]
     targets = [Target(latency=latency, statistic=which, value=1.0) for latency, which in dict.fromkeys(shown)]
     ratios, doublings = _ratios(step, measurement, targets)
+    coldest = _coldest(step, measurement.trial, found)
     latencies = tuple(
         PredictedLatency(
             latency=each.latency,
             statistic=each.statistic,
             predicted_s=(value := each.of(found)),
             low_s=value * low,
-            high_s=value * high,
+            high_s=max(value * high, each.of(coldest)),
             measured_s=measured.get((each.latency, each.statistic)),
         )
         for each, (low, high) in zip(targets, ratios, strict=True)
@@ -107,6 +110,14 @@ def predict(step: StepModel, measurement: Measurement) -> Prediction:
         measured_output_tokens_per_s=measurement.output_tokens_per_s,
         measured_success_fraction=measurement.answered_fraction,
     )
+
+
+def _coldest(step: StepModel, trial: LoadTestReplay, found: Replayed) -> Replayed:
+    """The test with all of a cold start that was seen of full first steps alone: how much others have is not known."""
+    full_s = step.cold_start.full_s
+    if trial.clients is None or trial.apart is not None or trial.cold_start_s >= full_s:
+        return found
+    return replay(step, replace(trial, cold_start_s=full_s))
 
 
 def _ratios(

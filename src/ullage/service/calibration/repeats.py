@@ -46,13 +46,35 @@ class NotRepeatable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LaunchFlags:
+    """How the engine was started for tests of so many clients or more, where it was not started alike for all.
+
+    None is as for the tests below.
+    """
+
+    least_clients: int
+    budget_tokens: int | None = None
+    poll_steps: int | None = None
+    batch_wait_steps: int | None = None
+
+    def on(self, limits: EngineLimits) -> EngineLimits:
+        return replace(
+            limits,
+            budget_tokens=self.budget_tokens or limits.budget_tokens,
+            poll_steps=self.poll_steps or limits.poll_steps,
+            batch_wait_steps=self.batch_wait_steps or limits.batch_wait_steps,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RepeatTerms:
     """What a file does not say of a test, or is overruled in: the engine's limits, and what the user states.
 
     `replicas` are those that shared the load behind one address; a test of several is repeated on one of them with its
     part of the load. `cached_fraction` is the share of prompt tokens that were prefix hits, `timeout_s` when clients
     gave up. `are_limits_stated` says that the user stated the scheduler's limits, which then overrule those of a file.
-    `apart` are the two pools of tests whose prefill and decode were apart.
+    `launches` are the flags of tests of higher loads. `apart` are the two pools of tests whose prefill and decode were
+    apart.
     """
 
     limits: EngineLimits
@@ -60,9 +82,17 @@ class RepeatTerms:
     cached_fraction: float | None = None
     timeout_s: float | None = None
     are_limits_stated: bool = False
+    launches: tuple[LaunchFlags, ...] = ()
     apart: ApartTest | None = None
 
-    def limits_of(self, subject: LoadTestSubject) -> EngineLimits:
+    def limits_of(self, point: Point) -> EngineLimits:
+        """The limits of the engine as this point ran on it."""
+        limits, clients = self._limits_of(point.subject), point.load.concurrency_cap_count or 0
+        for each in sorted(self.launches, key=lambda launch: launch.least_clients):
+            limits = each.on(limits) if clients >= each.least_clients else limits
+        return limits
+
+    def _limits_of(self, subject: LoadTestSubject) -> EngineLimits:
         """The limits of the engine that was tested. Nobody knows its cache better than itself."""
         limits = replace(self.limits, kv_tokens=subject.kv_tokens or self.limits.kv_tokens)
         if self.are_limits_stated:
@@ -119,7 +149,7 @@ def trial_of(point: Point, terms: RepeatTerms) -> LoadTestReplay | NotRepeatable
     rng = np.random.default_rng(0)
     # Both pools of a test that was apart are simulated with all of its requests.
     replicas = 1 if terms.apart is not None else terms.replicas or point.subject.replicas or 1
-    limits = terms.limits_of(point.subject)
+    limits = terms.limits_of(point)
     requests = _in_order(point)
     if point.has_every_request and not requests:
         return NotRepeatable(point=point.name, reason="keeps every request, and none of them succeeded")

@@ -103,6 +103,7 @@ class LoadTestReplay:
 
     `clients` is set for a closed loop, `arrival_s` for an open one. `timeout_s` is when the client gives up. `apart` is
     set where prompts were computed on replicas of their own; the requests are then those of all replicas.
+    `cold_start_s` is what the first step takes longer where the engine was cold.
     """
 
     prompt_tokens: Counts
@@ -113,6 +114,7 @@ class LoadTestReplay:
     cached_tokens: Counts | None = None
     timeout_s: float | None = None
     apart: ApartTest | None = None
+    cold_start_s: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.clients is None) == (self.arrival_s is None):
@@ -122,6 +124,17 @@ class LoadTestReplay:
                 problem="is either a closed loop or an open one",
                 fix="Give clients, or arrival_s.",
             )
+
+    @property
+    def starts_full(self) -> bool:
+        """Whether all clients start at once with more prompt tokens than one step computes."""
+        if self.clients is None or self.apart is not None:
+            return False
+        first = slice(0, self.clients)
+        new = int(self.prompt_tokens[first].sum())
+        if self.cached_tokens is not None:
+            new -= int(self.cached_tokens[first].sum())
+        return new >= self.limits.budget_tokens
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,21 +206,31 @@ def replay(times: RequestTimes, trial: LoadTestReplay) -> Replayed:
     found = outcome.requests
     assert found is not None
     whole = found.output_tokens >= trial.output_tokens
+    cold_s = _cold_s(trial)
     outside_s = found.outside_s[whole] + unseen_s[whole]
-    first = (found.first_token_s - found.arrival_s)[whole] + outside_s
-    end = (found.end_s - found.arrival_s)[whole] + outside_s
+    waited_s = outside_s + cold_s[whole]
+    first = (found.first_token_s - found.arrival_s)[whole] + waited_s
+    end = (found.end_s - found.arrival_s)[whole] + waited_s
     gaps = np.maximum(trial.output_tokens[whole] - 1, 1)
     return Replayed(
         ttft_s=first,
         tpot_s=((end - first) / gaps)[trial.output_tokens[whole] > 1],
         e2e_s=end,
-        duration_s=outcome.duration_s,
+        duration_s=outcome.duration_s + float(cold_s.max()),
         output_tokens=int(found.output_tokens.sum()),
         sent_count=int(trial.prompt_tokens.size),
         outside_s=outside_s,
-        queued_s=(found.admitted_s - found.arrival_s)[whole],
+        queued_s=(found.admitted_s - found.arrival_s)[whole] + cold_s[whole],
         gaps=gaps[trial.output_tokens[whole] > 1].astype(np.float64),
     )
+
+
+def _cold_s(trial: LoadTestReplay) -> Floats:
+    """What a cold engine adds to each request: to those that all clients send at first, and to none after them."""
+    added: Floats = np.zeros(trial.prompt_tokens.size)
+    if trial.cold_start_s > 0.0 and trial.clients is not None:
+        added[: trial.clients] = trial.cold_start_s
+    return added
 
 
 def _sequences(limits: EngineLimits, trial: LoadTestReplay) -> int:

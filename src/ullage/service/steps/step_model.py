@@ -57,12 +57,31 @@ class MeasuredRange:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ColdStart:
+    """What the first step of a test takes longer in an engine that was not warmed up: it compiles and tunes kernels.
+
+    `full_s` is that of a first step that reaches the token budget, which meets more of them, and `first_s` that of any
+    other.
+    """
+
+    first_s: float = 0.0
+    full_s: float = 0.0
+
+    def of(self, *, is_full: bool) -> float:
+        return max(self.full_s, self.first_s) if is_full else self.first_s
+
+
+NO_COLD_START = ColdStart()
+
+
+@dataclass(frozen=True, kw_only=True)
 class StepModel:
     """Step times with their floor, evidence, band and range. `measured` is None for what was never measured here.
 
     `request_overhead_s` is what a request spends outside the engine's steps before its first token. `spread` is how far
     a fit to load tests may be off at any load; `anomalies` are what is wrong with the evidence, worst first. `drift` is
-    what steps may have changed by since the evidence was past its maximum age.
+    what steps may have changed by since the evidence was past its maximum age. `cold_start` is what the first step of
+    the fitted tests took longer: tests are repeated with it, and replicas in production are warm.
     """
 
     kind: str
@@ -77,6 +96,7 @@ class StepModel:
     notes: tuple[str, ...] = ()
     anomalies: tuple[EvidenceAnomaly, ...] = ()
     drift: Assumption | None = None
+    cold_start: ColdStart = NO_COLD_START
 
     def decode_s(self, sequences: Floats, kv_tokens: Floats) -> Floats:
         return np.maximum(self.times.decode_s(sequences, kv_tokens), self.floor.decode_s(sequences, kv_tokens))
