@@ -1,4 +1,4 @@
-"""Damaged files of six families, read as the verbs read them, for as long as one likes: `make fuzz`.
+"""Damaged files of seven families, read as the verbs read them, for as long as one likes: `make fuzz`.
 
     PYTHONPATH=tests python -m support.fuzz --seconds 600 --family traces
 
@@ -42,7 +42,7 @@ MOST_CPU_S, MOST_GROWTH_BYTES = 20.0, 1 << 30
 STOPPED_CPU_S, STOPPED_BYTES = 120.0, 6 << 30
 # Line, row, byte or column of a file; a key of it; an option.
 _PLACE = re.compile(
-    r":\d+|\b(line|row|byte|column|point|value|request|sheet) \d+|--[a-z]|: [\w.{}\[\]' -]+ = |[a-z_]+\.[a-z_]+"
+    r":\d+|\b(line|row|byte|column|point|value|request|sheet) \d+|--[a-z]|: [\w.{}\[\]' -]+ = |[a-z_][a-z_\d]*\.[a-z_]+"
 )
 
 

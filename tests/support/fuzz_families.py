@@ -1,4 +1,4 @@
-"""The six families of files that are damaged: seeds of every format, and how a verb reads them."""
+"""The families of files that are damaged: seeds of every format, and how a verb reads them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from support import engine_logs, fuzz_traces, loadtest_samples
+from support import engine_logs, fuzz_saved, fuzz_traces, loadtest_samples
 from support.fuzz_clusters import CLUSTERS, SIGNS
 from support.fuzz_traces import DAY
 from support.key_probes import BASES
@@ -291,6 +291,13 @@ FAMILIES = {
             seeds=lambda: tuple(each.encode() for each in _PRICES),
             read=_read_price,
             packages=("readers/prices",),
+            suffixes={**_CSV_OR_JSON, b"{": ".json"},
+        ),
+        Family(
+            name="saved",
+            seeds=fuzz_saved.seeds,
+            read=fuzz_saved.read,
+            packages=fuzz_saved.PACKAGES,
             suffixes={**_CSV_OR_JSON, b"{": ".json"},
         ),
     )

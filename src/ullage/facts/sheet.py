@@ -232,6 +232,8 @@ def _toml(text: str, file: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(field=file, value=str(error), problem="is not TOML", fix="Mend that line.") from error
+    except RecursionError:
+        raise InputError(field=file, value=text[:20], problem="is nested too deep", fix="Write flat tables.") from None
 
 
 def _sources(file: str, written: object) -> dict[str, tuple[Source, Evidence]]:

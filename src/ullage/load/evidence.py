@@ -154,6 +154,7 @@ def read_step_profile(
     field: str,
 ) -> StepProfile:
     """The profile in a file relative to `folder`, or with a package's name what that package says of this replica."""
+    from ullage.documents import reading
     from ullage.evidence import Source
     from ullage.readers.profiles import read_profile_rows
     from ullage.readers.profiles.kernel_tables import PACKAGES, KernelQuery
@@ -162,7 +163,8 @@ def read_step_profile(
     from ullage.service.steps.profile_table import read_profile
 
     if name not in PACKAGES:
-        table = read_profile(read_profile_rows(folder / name, field=field))
+        with reading(name, fix="Give the file as it was written."):
+            table = read_profile(read_profile_rows(folder / name, field=field))
         what = "profile of measured steps" if table.origin is None else f"step profile by {table.origin}"
         return StepProfile(table=table, source=Source(what=what, where=name, date=as_of))
     asked = KernelQuery(

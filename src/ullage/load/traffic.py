@@ -173,12 +173,14 @@ def open_requests(
 
 def read_profile(file: Path) -> Profile:
     """A profile that `ullage profile --save` wrote."""
+    from ullage.documents import reading
     from ullage.workload.profile.saved import from_plain
 
     plain = read_json(file, field="profile", fix="Save it again.")
     if not isinstance(plain, dict):
         raise InputError(field="profile", value=str(file), problem="is not a saved profile", fix="Save it again.")
-    return from_plain(plain, where=file.name)
+    with reading(str(file), fix="Save it again."):
+        return from_plain(plain, where=file.name)
 
 
 def is_saved_profile(source: str | Path) -> bool:
@@ -193,6 +195,7 @@ def is_saved_profile(source: str | Path) -> bool:
 
 def load_synthetic(file: Path) -> SyntheticModel:
     """What `ullage profile --synthesize` printed, edited or not."""
+    from ullage.documents import reading
     from ullage.workload.synthetic.model import from_document
 
     fix = "Give what ullage profile --synthesize printed."
@@ -200,7 +203,8 @@ def load_synthetic(file: Path) -> SyntheticModel:
     try:
         if not isinstance(document, dict) or not isinstance(document.get("model"), dict):
             raise InputError(field="workload.synthetic", value=str(file), problem="has no model", fix=fix)
-        return from_document(document["model"])
+        with reading(str(file), fix=fix):
+            return from_document(document["model"])
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         problem = f"cannot be read: {error}"
         raise InputError(field="workload.synthetic", value=str(file), problem=problem, fix=fix) from None

@@ -54,7 +54,10 @@ def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
     except UnicodeDecodeError:
         # Spreadsheets save CSV in Windows' own letters, of which only those of a header matter here.
         text = data.decode("cp1252", errors="replace")
-    charges = list(_allocations(text, path.name) if text.lstrip().startswith("{") else _rows(text, path.name))
+    try:
+        charges = list(_allocations(text, path.name) if text.lstrip().startswith("{") else _rows(text, path.name))
+    except csv.Error as error:
+        raise InputError(field=path.name, value=str(error), problem="is not CSV", fix=_FIX) from None
     if not charges:
         raise InputError(field=path.name, value="", problem="has no charges", fix=_FIX)
     inside = [usd for at, usd in charges if start_s <= at.timestamp() < end_s]
@@ -68,7 +71,8 @@ def read_paid(path: Path, *, start_s: float, end_s: float) -> PaidCharges:
 def _rows(text: str, file: str) -> Iterator[tuple[datetime.datetime, float]]:
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
-    rows = csv.DictReader(io.StringIO(text), delimiter=delimiter)
+    # Each of the line ends that files have; Python's own for a text leaves a lone carriage return in a cell.
+    rows = csv.DictReader(io.StringIO(text, newline=None), delimiter=delimiter)
     header = rows.fieldnames or ()
     columns = next((each for each in CUR_COLUMNS if {*each} <= {*header}), _COLUMNS)
     missing = [each for each in columns if each not in header]
@@ -115,11 +119,17 @@ def _allocations(text: str, file: str) -> Iterator[tuple[datetime.datetime, floa
     if not isinstance(sets, list):
         raise InputError(field=file, value="", problem="has no data of an allocation", fix=_FIX)
     for index, each in enumerate(sets):
+        if not isinstance(each or {}, Mapping):
+            raise InputError(
+                field=f"{file}: data[{index}]", value=str(each)[:40], problem="is no allocations", fix=_FIX
+            )
         for name, one in (each or {}).items():
             where = f"{file}: data[{index}].{name}"
             if not isinstance(one, Mapping):
                 raise InputError(field=where, value=str(one)[:40], problem="is not an allocation", fix=_FIX)
             window: Any = one.get("window") or {}
+            if not isinstance(window, Mapping):
+                raise InputError(field=where, value=str(window)[:40], problem="is no stretch of time", fix=_FIX)
             yield _time(window.get("start") or one.get("start"), where), _amount(one.get("totalCost"), where)
 
 

@@ -6,6 +6,7 @@ client's stand beside them.
 
 from __future__ import annotations
 
+from ullage.errors import InputError
 from ullage.readers.loadtests.aiperf import unit_s
 from ullage.readers.loadtests.content import Content
 from ullage.readers.loadtests.fields import NS, Fields
@@ -31,6 +32,11 @@ def recognise(content: Content) -> bool:
 def read(content: Content) -> LoadTest:
     records = [Fields(each, content.file, f"line {index + 1}") for index, each in enumerate(content.mappings)]
     kept = [each for each in records if each.child("metadata").text("benchmark_phase") in (None, "profiling")]
+    if not kept:
+        problem = "has no request of the phase that is profiled"
+        raise InputError(
+            field=content.file, value=f"{len(records)} requests", problem=problem, fix="Give the whole run."
+        )
     first_ns = min(each.child("metadata").need("request_start_ns") for each in kept)
     last_ns = max(each.child("metadata").need("request_end_ns") for each in kept)
     requests = tuple(_request(each, first_ns) for each in kept)

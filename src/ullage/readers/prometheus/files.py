@@ -26,6 +26,7 @@ from ullage.readers.prometheus.steps import (
     Floats,
     StepGrid,
     added,
+    bucket_edge,
     ended_steps,
     grid_between,
     in_order,
@@ -36,6 +37,8 @@ from ullage.reconcile.observation import NoteKind, Observation, ObservationNote,
 
 _FIX = "Give what /api/v1/query_range answered, as JSON."
 _UNNAMED = "__quantity__"
+# A century; a few samples farther apart would be steps of an hour beyond all memory.
+_LONGEST_S = 100 * 365.25 * 86_400.0
 
 
 def observe_files(
@@ -55,13 +58,8 @@ def observe_files(
     if not ordered:
         where = ", ".join(each.name for each in paths)
         raise InputError(field=where, value="", problem="has no samples in this stretch", fix=_FIX)
-    grid = grid_between(
-        min(each.times_s[0] for each in ordered) if start_s is None else start_s,
-        max(each.times_s[-1] for each in ordered) if end_s is None else end_s,
-    )
-    if grid.steps < 1:
-        problem = "is shorter than a step"
-        raise InputError(field="stretch", value=grid.step_s, problem=problem, fix="Give a longer one.")
+    where = ", ".join(each.name for each in paths[:3])
+    grid = _grid(ordered, where=where, start_s=start_s, end_s=end_s)
     found = []
     for quantity, listed in names.table.items():
         for metric in listed:
@@ -74,9 +72,27 @@ def observe_files(
                 notes.append(ObservationNote(kind=NoteKind.RESET, quantity=quantity.value, what=said_so))
     if not found:
         known = sorted({each.labels.get("__name__", "") for each in ordered})
-        raise InputError(field="files", value=known[:3], problem="hold no metric that we know", fix=_FIX)
+        raise InputError(field=where, value=known[:3], problem="hold no metric that we know", fix=_FIX)
     source = ", ".join(each.name for each in paths)
     return observation_of(found, grid, source=source, classes=_by_class(names, ordered, grid), notes=notes)
+
+
+def _grid(series: Sequence[RangeSeries], *, where: str, start_s: float | None, end_s: float | None) -> StepGrid:
+    """Steps over a stretch, or over all that there is."""
+    first_s = min(each.times_s[0] for each in series) if start_s is None else start_s
+    last_s = max(each.times_s[-1] for each in series) if end_s is None else end_s
+    if last_s - first_s > _LONGEST_S:
+        years = (last_s - first_s) / (365.25 * 86_400.0)
+        problem = "lie between the first sample and the last, more than any system keeps"
+        fix = "Leave out samples of another time, or name the stretch."
+        raise InputError(field=where, value=f"{years:.3g} years", problem=problem, fix=fix)
+    grid = grid_between(first_s, last_s)
+    if grid.steps < 1:
+        problem = "is shorter than a step"
+        raise InputError(
+            field=f"{where}: stretch", value=f"{grid.step_s:g} s", problem=problem, fix="Give a longer one."
+        )
+    return grid
 
 
 def _read(path: Path) -> Iterator[RangeSeries]:
@@ -145,9 +161,10 @@ def _histogram(
     for each in buckets:
         laid = increases(each, grid)
         resets = max(resets, laid.resets)
-        by_edge.setdefault(float(each.labels.get("le", "nan")), []).append(laid.values)
+        if (edge := bucket_edge(each.labels.get("le", ""))) is not None:
+            by_edge.setdefault(edge, []).append(laid.values)
     values = added([increases(each, grid).values for each in sums]) if sums else np.full(grid.steps, np.nan)
-    edges = {edge: added(parts) for edge, parts in by_edge.items() if not math.isnan(edge)}
+    edges = {edge: added(parts) for edge, parts in by_edge.items()}
     return NamedSteps(quantity=quantity, metric=metric, values=values, edges=edges), resets
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -12,7 +11,7 @@ from ullage.readers.prometheus.client import PrometheusClient, RangeAnswer
 from ullage.readers.prometheus.joined import NamedSteps, observation_of
 from ullage.readers.prometheus.metrics import MetricName, SeriesKind, query_of, sum_query
 from ullage.readers.prometheus.settings import HttpSettings, MetricNames
-from ullage.readers.prometheus.steps import Floats, StepGrid, added, ended_steps, grid_between
+from ullage.readers.prometheus.steps import Floats, StepGrid, added, bucket_edge, ended_steps, grid_between
 from ullage.reconcile.observation import NoteKind, Observation, ObservationNote, ObservedQuantity
 
 # Clocks that differ by less do not move a step of a minute.
@@ -92,19 +91,11 @@ def _steps(
     edges = {
         edge: ended_steps(each, grid).values
         for each in answer.series
-        if (edge := _edge(each.labels.get("le", ""))) is not None
+        if (edge := bucket_edge(each.labels.get("le", ""))) is not None
     }
     sums = _asked(client, sum_query(metric, step_s=int(grid.step_s), selector=names.selector), grid)
     values = added([ended_steps(each, grid).values for each in sums.series]) if sums.series else _nothing(grid)
     return NamedSteps(quantity=quantity, metric=metric, values=values, edges=edges)
-
-
-def _edge(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if math.isnan(value) else value
 
 
 def _nothing(grid: StepGrid) -> Floats:

@@ -6,6 +6,7 @@ say how much was counted between them and not when, so that the steps between th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -71,6 +72,9 @@ def in_order(series: RangeSeries, *, quantity: str, until_s: float) -> tuple[Ran
     if times.size and float(np.median(times)) > _MILLISECONDS_FROM:
         times = times / 1000.0
         said.append("times were in milliseconds, and were taken as such")
+    if (unreal := ~np.isfinite(times)).any():
+        times, values = times[~unreal], values[~unreal]
+        said.append(f"{int(unreal.sum())} samples have no time, and were left out")
     late = times > until_s
     if late.any():
         times, values = times[~late], values[~late]
@@ -137,6 +141,15 @@ def _covered(times: Floats, grid: StepGrid) -> NDArray[np.bool_]:
     for gap in np.flatnonzero(between > max(_GAP_RATIO * usual, grid.step_s)):
         covered &= ~((starts >= times[gap]) & (ends <= times[gap + 1]))
     return covered
+
+
+def bucket_edge(text: str) -> float | None:
+    """The upper end of a bucket of a histogram, from its label; None for what is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
 
 
 def added(parts: Sequence[Floats]) -> Floats:

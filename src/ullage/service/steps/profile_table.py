@@ -79,6 +79,10 @@ def read_profile(rows: Iterable[Row]) -> ProfileTable:
     )
 
 
+# More than any device holds: beyond, a number is damage.
+_MOST_COUNTED = 1e12
+
+
 def _own(rows: list[Row]) -> Samples:
     decode, prefill = [], []
     for line, row in enumerate(rows, start=2):
@@ -113,6 +117,11 @@ def _dynamo(rows: list[Row]) -> Samples:
                 fix = "Give the context of each sequence."
                 raise InputError(
                     field=f"profile line {line}: y_context_length", value=context, problem="is not above 0", fix=fix
+                )
+            if not 0 <= held < _MOST_COUNTED:
+                fix = "Give the cache's use as a share, and its size in tokens."
+                raise InputError(
+                    field=f"profile line {line}: x_kv_usage", value=held, problem="counts nothing", fix=fix
                 )
             duration = _number(row, "z_itl", line) * _MS
             decode.append(
@@ -177,7 +186,7 @@ def _whole(rows: list[Row], column: str) -> int | None:
 
 def _count(row: Row, name: str, line: int) -> int:
     found = _number(row, name, line)
-    if not 0 <= found < 1e12:
+    if not 0 <= found < _MOST_COUNTED:
         fix = "Write a whole number from 0 on."
         raise InputError(field=f"profile line {line}: {name}", value=row[name], problem="counts nothing", fix=fix)
     return round(found)

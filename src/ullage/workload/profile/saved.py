@@ -41,14 +41,14 @@ def _typed(kind: Any, value: object, where: str) -> object:
         if value is None:
             return None
         return _typed(next(each for each in arguments if each is not type(None)), value, where)
-    if origin is tuple and isinstance(value, list):
+    if origin is tuple and isinstance(value, list) and (arguments[-1] is Ellipsis or len(value) == len(arguments)):
         kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
         return tuple(
             _typed(each, one, f"{where}[{at}]") for at, (each, one) in enumerate(zip(kinds, value, strict=True))
         )
     if dataclasses.is_dataclass(kind) and isinstance(kind, type) and isinstance(value, dict):
         return _record(kind, value, where)
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if isinstance(kind, type) and issubclass(kind, enum.Enum) and value in [each.value for each in kind]:
         return kind(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
