@@ -22,6 +22,7 @@ import numpy as np
 from bench.published.cases import DATA, DEVICES, ENGINES, NAMES, cache_dtype, published_model
 from bench.published.fit import Floats, Solution
 from bench.published.score import score, table
+from bench.published.split_settings import SplitSettings, settings_of
 from bench.speculation import LAYERS_FRACTION, acceptance, without_family
 
 from ullage.errors import InputError
@@ -45,6 +46,7 @@ from ullage.service.steps.speculative import PredictionLayers, SpeculativeStep
 from ullage.service.steps.step_model import StepModel, device_rates
 from ullage.service.steps.tables import StepTimes
 from ullage.service.steps.work import replica_work
+from ullage.simulate.fleet import DEFAULT_ROUTER
 
 HEADER = ("rows", "n", "TPOT MAPE / median (bias) %", "TTFT MAPE / median (bias) %", "80 % band covers TPOT / TTFT")
 OWN_ENGINES = {**ENGINES, "dynamo-trt": "tensorrt-llm", "dynamo-sglang": "sglang"}
@@ -83,6 +85,8 @@ class SplitRow:
     tpot_s: float
     age_years: float
     run: tuple[str, ...]
+    half_by: tuple[object, ...]
+    settings: SplitSettings | None = None
 
     @property
     def generation(self) -> str:
@@ -91,12 +95,7 @@ class SplitRow:
     @property
     def is_chosen_on(self) -> bool:
         """Whether the row's configuration is of the half that was looked at before anything was chosen."""
-        configuration = (
-            self.family, self.precision, self.device, self.engine, self.prefill.devices, self.prefill_replicas,
-            self.decode.devices, self.decode_replicas, self.decode.dp_attention > 1, self.draft_tokens,
-            self.prompt_tokens, self.output_tokens,
-        )  # fmt: skip
-        return int(hashlib.sha256("|".join(map(str, configuration)).encode()).hexdigest(), 16) % 2 == 0
+        return int(hashlib.sha256("|".join(map(str, self.half_by)).encode()).hexdigest(), 16) % 2 == 0
 
     @property
     def vendor(self) -> str:
@@ -144,31 +143,77 @@ def _row(row: dict[str, str]) -> SplitRow | str:
         return f"states no {statistic} of TTFT and TPOT"
     device = OWN_DEVICES[row["hardware"]]
     prefill, decode = int(float(row["prefill_gpus"])), int(float(row["decode_gpus"]))
-    stated = int(float(row["tp"] or 1))
-    each = stated if 1 < stated <= decode and decode % stated == 0 else decode
-    crowded = int(float(row["concurrency"])) * each / decode >= CROWDED_SEQUENCES
-    wide = row["dp_attn"] == "True" or (stated in (1, decode) and decode > 8) or (not row["dp_attn"] and crowded)
-    own = _prefill_devices(row, device, prefill)
-    speculates = row["spec_decode"] == "mtp"
+    clients = int(float(row["concurrency"]))
+    settings = settings_of(_columns(row, engine, prefill, decode), clients=clients, day=row["measured_date"])
+    guessed = _guessed(row, device, engine, prefill, decode)
+    sides = guessed if settings is None else _stated(settings)
     return SplitRow(
         family=row["family"],
         precision=row["precision"],
         device=device,
         engine=engine,
-        prefill=_sharding(own, wide=wide),
-        prefill_replicas=prefill // own,
-        decode=_sharding(each, wide=wide),
-        decode_replicas=decode // each,
-        draft_tokens=0 if not speculates else 2 if engine == "sglang" else 1 if wide else 3,
+        prefill=sides[0],
+        prefill_replicas=prefill // sides[0].devices,
+        decode=sides[1],
+        decode_replicas=decode // sides[1].devices,
+        draft_tokens=sides[2],
         prompt_tokens=int(row["isl"]),
         output_tokens=int(row["osl"]),
-        clients=int(float(row["concurrency"])),
+        clients=clients,
         statistic=statistic,
         ttft_s=float(row[f"ttft_{statistic}_ms"]) / 1e3,
         tpot_s=float(row[f"tpot_{statistic}_ms"]) / 1e3,
         age_years=_age_years(row["measured_date"]),
         run=(row["model"], row["engine_version"], row["measured_date"]),
+        half_by=_half_by(row, device, engine, (prefill, decode), guessed),
+        settings=settings,
     )
+
+
+def _half_by(
+    row: dict[str, str], device: str, engine: str, devices: tuple[int, int], guessed: tuple[Sharding, Sharding, int]
+) -> tuple[object, ...]:
+    """The configuration as it was known when the halves were made, so that they stay as they are."""
+    prefill, decode = ((side.devices, whole // side.devices) for side, whole in zip(guessed[:2], devices, strict=True))
+    lengths = int(row["isl"]), int(row["osl"])
+    is_wide = guessed[1].dp_attention > 1
+    return row["family"], row["precision"], device, engine, *prefill, *decode, is_wide, guessed[2], *lengths
+
+
+def _columns(row: dict[str, str], engine: str, prefill: int, decode: int) -> dict[str, str]:
+    """The row under the names that settings are found by."""
+    return {
+        "device": row["hardware"].removesuffix("_sxm"),
+        "engine": engine,
+        "precision": row["precision"],
+        "prompt_tokens": row["isl"],
+        "output_tokens": row["osl"],
+        "speculation": row["spec_decode"],
+        "prefill_devices": str(prefill),
+        "decode_devices": str(decode),
+    }
+
+
+def _stated(settings: SplitSettings) -> tuple[Sharding, Sharding, int]:
+    """Prefill, decode and drafted tokens as the run was configured."""
+    first, second = (
+        Sharding(tp=side.devices, ep=side.devices, dp_attention=side.ranks)
+        for side in (settings.prefill, settings.decode)
+    )
+    return first, second, settings.draft_tokens
+
+
+def _guessed(
+    row: dict[str, str], device: str, engine: str, prefill: int, decode: int
+) -> tuple[Sharding, Sharding, int]:
+    """The same by what the row states, where no configuration of its run was found."""
+    stated = int(float(row["tp"] or 1))
+    each = stated if 1 < stated <= decode and decode % stated == 0 else decode
+    crowded = int(float(row["concurrency"])) * each / decode >= CROWDED_SEQUENCES
+    wide = row["dp_attn"] == "True" or (stated in (1, decode) and decode > 8) or (not row["dp_attn"] and crowded)
+    drafted = 0 if row["spec_decode"] != "mtp" else 2 if engine == "sglang" else 1 if wide else 3
+    own = _prefill_devices(row, device, prefill)
+    return _sharding(own, wide=wide), _sharding(each, wide=wide), drafted
 
 
 def _age_years(measured: str) -> float:
@@ -241,8 +286,23 @@ def terms_of(row: SplitRow, solution: Solution) -> RepeatTerms:
             bandwidth_bytes_per_s=BANDWIDTH_BYTES_PER_S,
             handover_s=HANDOVER_S,
         ),
+        prefill_routing=_prefill_routing(row),
+        decode_routing=_in_turns(row),
     )
     return RepeatTerms(limits=limits[1], are_limits_stated=True, apart=apart)
+
+
+def _prefill_routing(row: SplitRow) -> str:
+    """By replicas in turns, and by ranks in turns too in SGLang; TensorRT-LLM gives the least busy rank the prompt."""
+    if row.prefill.dp_attention == 1:
+        return _in_turns(row)
+    return DEFAULT_ROUTER if row.engine == "tensorrt-llm" and row.prefill_replicas == 1 else "round_robin"
+
+
+def _in_turns(row: SplitRow) -> str:
+    """In turns. Of several frontends each takes its own: with no more clients than frontends that comes to chance."""
+    frontends = 1 if row.settings is None else row.settings.frontends
+    return "random" if frontends > 1 and row.clients <= frontends else "round_robin"
 
 
 def estimate_of(row: SplitRow, solution: Solution) -> StepModel:
@@ -274,13 +334,25 @@ def _side(row: SplitRow, solution: Solution, *, is_prefill: bool) -> tuple[StepM
         band=band(efficiencies().sheets["band-model"], "model"),
         facts=(),
     )
-    kv_tokens = _kv_tokens(row, sharding, is_prefill=is_prefill)
+    return step, _limits(row, sharding, drafted, is_prefill=is_prefill)
+
+
+def _limits(row: SplitRow, sharding: Sharding, drafted: int, *, is_prefill: bool) -> EngineLimits:
+    """What bounds the scheduler of a replica: as it was configured, as far as that is known."""
+    own = None if row.settings is None else row.settings.prefill if is_prefill else row.settings.decode
+    ranks, kv_tokens = sharding.dp_attention, _kv_tokens(row, sharding, is_prefill=is_prefill)
+    longest = row.prompt_tokens + row.output_tokens
     sequences = MOST_SEQUENCES
+    if own is not None and own.kv_tokens is not None:
+        kv_tokens = min(kv_tokens, ranks * max(own.kv_tokens, longest + 64))
+    if own is not None and own.sequences is not None:
+        sequences = min(sequences, ranks * own.sequences)
     if row.engine == "tensorrt-llm":
-        sequences = min(sequences, max(1, kv_tokens // (row.prompt_tokens + row.output_tokens)))
-    return step, EngineLimits(
+        sequences = min(sequences, max(1, kv_tokens // longest))
+    of_rank = PREFILL_BUDGET_TOKENS if own is None or own.step_tokens is None else own.step_tokens
+    return EngineLimits(
         max_sequences=sequences,
-        budget_tokens=sharding.dp_attention * PREFILL_BUDGET_TOKENS if is_prefill else sequences * (drafted + 1) + 64,
+        budget_tokens=ranks * of_rank if is_prefill else sequences * (drafted + 1) + 64,
         kv_tokens=kv_tokens,
         tokens_per_step=acceptance()[drafted] if drafted else 1.0,
         step_positions=drafted + 1,

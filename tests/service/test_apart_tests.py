@@ -133,11 +133,11 @@ def test_the_hand_over_goes_with_the_time_outside_the_engine(apart: tuple[StepMo
 
 
 def test_ranks_with_prompts_of_their_own_wait_for_each_other(apart: tuple[StepModel, ApartTest, RepeatTerms]) -> None:
-    """Two queues are never better than one; with clients too few for both they are one."""
+    """Two queues are never better than one, however few clients there are."""
     step, pools, terms = apart
     wide = replace(terms, apart=replace(pools, prefill_ranks=2))
-    assert np.array_equal(replay(step, trial(terms, 4)).ttft_s, replay(step, trial(wide, 4)).ttft_s)
-    assert np.mean(replay(step, trial(wide, 24)).ttft_s) > np.mean(replay(step, trial(terms, 24)).ttft_s)
+    for clients in (1, 4, 24):
+        assert np.mean(replay(step, trial(wide, clients)).ttft_s) > np.mean(replay(step, trial(terms, clients)).ttft_s)
 
 
 def test_a_prompt_is_held_to_the_floor_of_the_replica_that_computes_it(

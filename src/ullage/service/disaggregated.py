@@ -94,15 +94,6 @@ class RankTimes:
         return self.ranks * self.times.pair_s
 
 
-CLIENTS_PER_RANK = 4
-"""With fewer clients for each rank of a prefill replica the ranks seldom have work at once, and are one queue."""
-
-
-def ranks_at_work(ranks: int, replicas: int, clients: int | None) -> int:
-    """How many queues a prefill replica has: one for each of its data-parallel ranks, where clients are enough."""
-    return ranks if clients is None or clients >= CLIENTS_PER_RANK * ranks * replicas else 1
-
-
 def rank_of(replica: Replica, times: StepTimes, ranks: int) -> Replica:
     """One of the data-parallel ranks of a replica that computes prompts: its part of the cache and of the limits."""
     engine = replica.engine

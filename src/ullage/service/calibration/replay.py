@@ -18,7 +18,6 @@ from ullage.service.disaggregated import (
     SplitPools,
     SplitTraffic,
     rank_of,
-    ranks_at_work,
     serve_split,
     serve_split_clients,
 )
@@ -266,7 +265,7 @@ def _replay_apart(times: RequestTimes, trial: LoadTestReplay, apart: ApartTest) 
     factors = fitted_factors(times)
     prefill = apart.prefill if factors is None else scaled(apart.prefill, apart.prefill_floor, factors)
     computes = Replica(engine=_engine(prefill, apart.prefill_limits, trial))
-    ranks = ranks_at_work(apart.prefill_ranks, apart.prefill_replicas, trial.clients)
+    ranks = apart.prefill_ranks
     pools = SplitPools(
         prefill=computes if ranks == 1 else rank_of(computes, prefill, ranks),
         prefill_replicas=apart.prefill_replicas,
