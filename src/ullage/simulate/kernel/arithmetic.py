@@ -17,7 +17,7 @@ def lowest_bit(word: int) -> int:
     return (int(word) & -int(word)).bit_length() - 1
 
 
-@overload(lowest_bit, inline="always")
+@overload(lowest_bit, jit_options={"forceinline": True})
 def _lowest_bit(word):  # type: ignore[no-untyped-def]
     return lambda word: np.int64(trailing_zeros(np.uint64(word)))  # type: ignore[call-arg]
 

@@ -21,7 +21,7 @@ from ullage.simulate.kernel.codes import (
     TO_FIRST_TOKEN,
     WAITING,
 )  # fmt: skip
-from ullage.simulate.kernel.compiling import compiled, inline, once
+from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.endings import end_attempt
 from ullage.simulate.kernel.prefixes import settle_cache, unpark
 from ullage.simulate.kernel.queues import is_alive, link, queue_front, queue_of, state_of
@@ -30,7 +30,7 @@ from ullage.simulate.kernel.state import ClassTerms, World
 from ullage.simulate.kernel.trees import pop_timer, push_timer
 
 
-@once
+@inline
 def arrive(w: World, i: int, attempt: int, now_ps: int) -> None:
     """One attempt of a request reaches the router."""
     clock = w.clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ullage.simulate.kernel.books import settle_all
 from ullage.simulate.kernel.codes import DRAINING, SETTLE_STEPS
-from ullage.simulate.kernel.compiling import inline, once
+from ullage.simulate.kernel.compiling import inline
 from ullage.simulate.kernel.completion import book_decode_steps, complete_finished, complete_mixed, drop_given_up
 from ullage.simulate.kernel.prefixes import make_room_for_plan
 from ullage.simulate.kernel.replicas import switch_off
@@ -15,7 +15,7 @@ from ullage.simulate.kernel.steps import plan_end, steps_until
 from ullage.simulate.kernel.trees import replay
 
 
-@once
+@inline
 def boundary(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """A replica's step or plan ends: complete it, drop what was given up, start the next."""
     outstanding = replica.outstanding

@@ -20,7 +20,7 @@ from ullage.simulate.kernel.books import (
     width_of,
 )  # fmt: skip
 from ullage.simulate.kernel.codes import CACHED, CANCELLED, NOT_MARKED, RUNNING, TIMED_OUT
-from ullage.simulate.kernel.compiling import compiled, inline, once
+from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.endings import end_attempt, finish_request, is_cancelled, leave
 from ullage.simulate.kernel.prefixes import fill_prefix, keep_answer, release_prefix, set_aside
 from ullage.simulate.kernel.queues import (
@@ -47,7 +47,7 @@ def add_wide_steps(w: World, replica: ReplicaRow, steps: int, share_ps: float) -
     replica.sum_share_ps += share_ps
 
 
-@once
+@inline
 def book_decode_steps(w: World, replica: ReplicaRow, steps: int, now_ps: int) -> None:
     """Books `steps` whole pure-decode steps of the plan, which end now."""
     n = replica.decodes
@@ -87,7 +87,7 @@ def share_mixed_time(w: World, replica: ReplicaRow, span_ps: int) -> None:
         add_share(w, slot.request, part_ps * slot.scheduled, float(slot.done) * span_ps)
 
 
-@once
+@inline
 def book_mixed_time(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Books the time of a step with prefill, or of a walked one, up to now; whole or not."""
     span_ps = now_ps - replica.begin_ps
@@ -101,7 +101,7 @@ def book_mixed_time(w: World, replica: ReplicaRow, now_ps: int) -> None:
         share_mixed_time(w, replica, span_ps)
 
 
-@once
+@inline
 def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
     """A prefill is complete: its next token is out, and the request decodes from the next step on."""
     slot = w.slots[s]
@@ -153,7 +153,7 @@ def delay_starved(w: World, replica: ReplicaRow) -> None:
         replica.step -= 1
 
 
-@once
+@inline
 def complete_mixed(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Completes a step with prefill, or a walked one."""
     book_mixed_time(w, replica, now_ps)
@@ -207,7 +207,7 @@ def sorted_bucket(w: World, s: int) -> int:
     return first
 
 
-@once
+@inline
 def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
     """Every request in the bucket of this step index has its last token."""
     bucket = replica.step & (w.wheel_steps - 1)

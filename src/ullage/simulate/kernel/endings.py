@@ -31,7 +31,7 @@ from ullage.simulate.kernel.codes import (
     TTFT,
     UNFINISHED,
 )  # fmt: skip
-from ullage.simulate.kernel.compiling import compiled, inline, once
+from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.queues import set_state
 from ullage.simulate.kernel.state import ReplicaRow, World
 from ullage.simulate.kernel.trees import push_timer
@@ -127,7 +127,7 @@ def leave(w: World, replica: ReplicaRow, i: int, now_ps: int) -> None:
         clock.sojourn_carry += 1
 
 
-@once
+@inline
 def finish_request(w: World, replica: ReplicaRow, i: int, now_ps: int) -> None:
     """The last token is out: success, or late where the class's SLO is missed."""
     leave(w, replica, i, now_ps)

@@ -17,7 +17,7 @@ from ullage.simulate.kernel.codes import (
     READY,
     STARTING,
 )  # fmt: skip
-from ullage.simulate.kernel.compiling import compiled, inline, once
+from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.completion import book_decode_steps, book_mixed_time, stop_running
 from ullage.simulate.kernel.endings import end_attempt, leave
 from ullage.simulate.kernel.prefixes import empty_cache, make_room_for_plan, settle_cache
@@ -36,7 +36,7 @@ def is_starved(w: World, replica: ReplicaRow, s: int) -> bool:
     return found
 
 
-@once
+@inline
 def interrupt_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     """Books the step under way up to now; returns 1 when there was one."""
     under_way = 0

@@ -35,7 +35,7 @@ from ullage.simulate.kernel.codes import (
     RUNNING,
     WAITING,
 )
-from ullage.simulate.kernel.compiling import compiled, inline, once
+from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.completion import stop_running
 from ullage.simulate.kernel.prefixes import frees_oldest, hit_tokens, hold_prefix, make_room, pinned_blocks, room_of
 from ullage.simulate.kernel.queues import (
@@ -88,7 +88,7 @@ def preempt(w: World, replica: ReplicaRow, s: int, unscheduled: int) -> None:
     link(w, replica, queue, i, before, after)
 
 
-@once
+@inline
 def admit(w: World, replica: ReplicaRow, i: int, now_ps: int, done: int, tokens: int) -> None:
     """Moves the front of the queue to the running list with its first tokens."""
     unlink(w, replica, queue_of(w, replica, i), i)
@@ -270,7 +270,7 @@ def steps_that_fit(w: World, replica: ReplicaRow, steps: int) -> int:
     return fit
 
 
-@once
+@inline
 def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact: bool, preempted: bool) -> int:
     """Plans pure decode steps as far as nothing changes: to the next finish, table segment or full cache."""
     engine = w.engines[replica.engine]
@@ -312,7 +312,7 @@ def plan_decode(w: World, replica: ReplicaRow, kv_tokens: int, used: int, exact:
     return plan_end(w, replica, steps)
 
 
-@once
+@inline
 def start_step(w: World, replica: ReplicaRow, now_ps: int) -> int:
     """Schedules, and commits to the next step or to a plan of decode steps; returns when it ends."""
     engine = w.engines[replica.engine]
