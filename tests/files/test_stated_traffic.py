@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import datetime
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage.errors import InputError
@@ -27,7 +28,7 @@ AS_OF = datetime.date(2026, 11, 15)
 FILE = """
 version: 1
 service: chat
-dated: 2026-11-15
+dated: DATED
 workload:
   WORKLOAD
   classes:
@@ -37,9 +38,11 @@ pool: {model: llama-3.1-8b, device: h100-sxm}
 SOURCE = Source(what="a test", where="here", date=AS_OF)
 
 
-def spec(folder: Path, *, workload: str = "columns: {}", said: str = ", rate: 4 req/s") -> PlanSpec:
+def spec(
+    folder: Path, *, workload: str = "columns: {}", said: str = ", rate: 4 req/s", dated: datetime.date = AS_OF
+) -> PlanSpec:
     file = folder / "plan.yaml"
-    file.write_text(FILE.replace("WORKLOAD", workload).replace("CLASS", said))
+    file.write_text(FILE.replace("WORKLOAD", workload).replace("CLASS", said).replace("DATED", dated.isoformat()))
     return load_plan(file, as_of=AS_OF)
 
 
@@ -90,6 +93,55 @@ def test_growth_peak_and_events_multiply_the_planning_rate(tmp_path: Path) -> No
     launch = "events: [{name: launch, from: 2026-12-01, to: 2026-12-03, demand: 2.5}]"
     assert planned(", weekly_growth: 0%", launch) == pytest.approx(2.5 * base)
     assert planned(", weekly_growth: 0%", launch.replace("2026-12", "2027-12")) == pytest.approx(base)
+
+
+@settings(max_examples=10)
+@given(days=st.integers(1, 300), percent=st.floats(-9.0, 9.0), rate_rps=st.floats(0.1, 5.0))
+def test_a_rate_of_some_days_ago_is_planned_like_what_it_has_grown_to(
+    days: int, percent: float, rate_rps: float
+) -> None:
+    percent = round(percent, 3)
+    grown = rate_rps * (1.0 + percent / 100.0) ** (days / 7.0)
+    growth = f", weekly_growth: {percent}%, peak_hour: 2"
+    with tempfile.TemporaryDirectory() as folder:
+        old, new = (
+            demand(spec(Path(folder), said=f", rate: {rate} req/s{growth}", dated=AS_OF - datetime.timedelta(days=ago)))
+            for rate, ago in ((rate_rps, days), (grown, 0))
+        )
+        (was,), (now,) = old.classes, new.classes
+        assert was.model.mean_rate_rps == pytest.approx(now.model.mean_rate_rps)
+        assert was.model.weekly_growth_fraction == now.model.weekly_growth_fraction
+        # Its age widens the band, and leaves the middle where it is.
+        assert was.middle_rps == pytest.approx(now.middle_rps)
+        assert was.mean_rps == pytest.approx(now.mean_rps)
+        assert was.planning_rps >= now.planning_rps * (1.0 - 1e-9)
+
+
+def test_a_rate_without_a_stated_growth_stays_what_was_stated(tmp_path: Path) -> None:
+    old = AS_OF - datetime.timedelta(days=80)
+    (kept,) = spec(tmp_path, dated=old).demands
+    assert (kept.mean_rate.value, kept.dated_rate) == (4.0, None)
+    (grown,) = spec(tmp_path, said=", rate: 4 req/s, weekly_growth: 2%", dated=old).demands
+    assert grown.dated_rate is not None
+    assert grown.dated_rate.value == 4.0
+    assert "4 req/s on 2026-08-27, grown 2 % a week since" in grown.mean_rate.source.what
+    assert grown.mean_rate.age(AS_OF).days == 80
+
+
+@pytest.mark.parametrize("said", ["", ", rate: 4 req/s"])
+def test_a_short_log_grows_from_its_own_day_and_a_stated_rate_from_its(tmp_path: Path, said: str) -> None:
+    log = tmp_path / "log.csv"
+    start = datetime.datetime(2026, 9, 6, 12, tzinfo=datetime.UTC)
+    rows = [(start + datetime.timedelta(seconds=1.5 * at)).isoformat() + ",900,100" for at in range(800)]
+    log.write_text("timestamp,prompt_tokens,output_tokens\n" + "\n".join(rows) + "\n")
+    dated = AS_OF - datetime.timedelta(weeks=4)
+    growth = f", weekly_growth: 5%, peak_hour: 2{said}"
+    flat, grown = (
+        demand(spec(tmp_path, workload="trace: [log.csv]", said=each, dated=dated)).classes[0].middle_rps
+        for each in (growth.replace("5%", "0%"), growth)
+    )
+    weeks = (4 if said else 10) + 30 / 7
+    assert grown == pytest.approx(flat * 1.05**weeks)
 
 
 def test_an_edited_synthetic_model_is_the_class(tmp_path: Path) -> None:

@@ -159,11 +159,11 @@ def test_no_traffic_is_refused() -> None:
 
 
 def shaped(growth: float, *events: tuple[float, float]) -> Stated:
-    """Chat with this weekly growth and events, each a ratio and the day of the horizon by which it has ended."""
+    """Chat with this weekly growth and events, each a ratio and the day of the horizon by which its one day is over."""
     shape = StatedShape(
         weekly_growth=given_input("chat.weekly_growth", growth, "fraction"),
         events=tuple(given_input(f"event.{at}.demand_ratio", ratio, "ratio") for at, (ratio, _) in enumerate(events)),
-        event_ends_s=tuple(days * 86_400.0 for _, days in events),
+        event_spans_s=tuple(((days - 1.0) * 86_400.0, days * 86_400.0) for _, days in events),
     )
     return replace(stated("chat", 20.0, 16_384), shape=shape)
 
@@ -189,4 +189,10 @@ def test_an_event_is_multiplied_by_what_has_grown_until_it_ends() -> None:
     assert busiest_rps(0.1, (3.0, 14.0), days=70.0) == pytest.approx(flat * 3.0 * 1.1**2)
     # Ten weeks of growth are more than a small event in the second.
     assert busiest_rps(0.1, (1.2, 14.0), days=70.0) == pytest.approx(flat * 1.1**10)
-    assert busiest_rps(-0.1, (3.0, 14.0), days=70.0) == pytest.approx(flat * 3.0)
+
+
+def test_an_event_of_traffic_that_shrinks_is_planned_at_the_height_of_its_first_day() -> None:
+    flat = busiest_rps(0.0, days=70.0)
+    assert busiest_rps(-0.1, (3.0, 15.0), days=70.0) == pytest.approx(flat * 3.0 * 0.9**2)
+    # After eight weeks what is left of an event lies below today.
+    assert busiest_rps(-0.2, (3.0, 57.0), days=70.0) == pytest.approx(flat)

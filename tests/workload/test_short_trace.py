@@ -122,7 +122,7 @@ def test_what_is_stated_takes_the_place_of_what_would_be_borrowed(tmp_path: Path
 
 def test_an_event_is_planned_for_beside_a_short_log_too(tmp_path: Path) -> None:
     found = traffic(log(tmp_path, 20.0))
-    launch = StatedShape(events=(given("event.launch.demand_ratio", 3.0, "ratio"),), event_ends_s=(HORIZON_S,))
+    launch = StatedShape(events=(given("event.launch.demand_ratio", 3.0, "ratio"),), event_spans_s=((0.0, HORIZON_S),))
     (chat,), (usual,) = demand(found, shape=launch).classes, demand(found).classes
     assert chat.planning_rps == pytest.approx(3.0 * usual.planning_rps)
 

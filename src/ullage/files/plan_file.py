@@ -153,7 +153,12 @@ class ClassSection(Section):
         Key(means="Percentiles of the output's length.", default=_BUILT_IN, moves="demand.*.output_p50"),
     ] = None
     weekly_growth: Annotated[
-        Growth | None, Key(means="Traffic growth per week, such as 2%.", default=_BUILT_IN, moves=_PER_CLASS)
+        Growth | None,
+        Key(
+            means="Traffic growth per week, such as 2%; a rate grows by it from the day it is dated on.",
+            default=_BUILT_IN,
+            moves=_PER_CLASS,
+        ),
     ] = None
     peak_hour: Annotated[
         Ratio | None,
@@ -265,7 +270,8 @@ class PlanFile(Section):
     dated: Annotated[
         datetime.date | None,
         Key(
-            means="When its values were stated; their age counts from here.",
+            means="When its values were stated; their age counts from here, and rates with a stated growth grow from "
+            "here.",
             default="the day of planning",
             moves="demand.*.planning_rate",
         ),

@@ -45,7 +45,8 @@ def left_out_events(read: PlanFile, provenance: Provenance, traffic: Traffic | N
         if each.first < end and each.until > start:
             continue
         side = "before" if each.until <= start else "after"
-        what = f"lies {side} the horizon, {start.isoformat()} to {end.isoformat()}, and moves nothing"
+        moved = "nothing" if side == "before" else "nothing but its month in a budget"
+        what = f"lies {side} the horizon, {start.isoformat()} to {end.isoformat()}, and moves {moved}"
         said.append(
             Assumption(
                 name=f"event.{each.name}.left_out",

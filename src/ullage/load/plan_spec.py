@@ -20,7 +20,7 @@ from ullage.files.plan_file import ClassSection, PlanFile
 from ullage.files.sections.admission import admission_of
 from ullage.files.sections.ages import check_owners
 from ullage.files.sections.claims import claims_of
-from ullage.files.sections.class_shape import event_inputs, rate_of_tokens, shape_of
+from ullage.files.sections.class_shape import dated_events, event_inputs, rate_of_tokens, shape_of
 from ullage.files.sections.cost import bought_of, cost_policy, offers_of, tasks_of
 from ullage.files.sections.disaggregated import DisaggregatedSection
 from ullage.files.sections.emit import emit_of
@@ -47,6 +47,7 @@ from ullage.fleet.reserves import ReserveSettings
 from ullage.fleet.sites import Sites
 from ullage.fleet.warm import FOLLOWS
 from ullage.load.pool_cache import between_turns, host_cache
+from ullage.load.traffic import grown_traffic
 from ullage.memory.adapters import SLOWDOWN, Adapters
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
@@ -68,7 +69,7 @@ from ullage.simulate.fleet import ROUTINGS
 from ullage.startup.settings import MeasuredStart, StartSettings
 from ullage.workload.classes import ClassRule, Metric, RequestClass, Slo
 from ullage.workload.definitions import OUR_DEFINITIONS, Definitions, definitions_of
-from ullage.workload.demand.ageing import rate_drift
+from ullage.workload.demand.ageing import grown_rate, rate_drift
 from ullage.workload.demand.stated import StatedShape
 from ullage.workload.demand.traffic import Traffic
 from ullage.workload.synthetic.model import ClassModel, SyntheticModel
@@ -131,10 +132,12 @@ def spec_of(file: PlanFile, loaded: Loaded, provenance: Provenance) -> PlanSpec:
     for name in buying.spot_classes:
         check_name(name, names, field="prices.spot_classes")
     pools = _pools(file, loaded, provenance)
+    demands = _by_name(_demand(each, file, loaded, provenance) for each in file.workload.classes)
     return PlanSpec(
         name=file.service,
-        traffic=loaded.traffic,
-        demands=_by_name(_demand(each, file, loaded, provenance) for each in file.workload.classes),
+        traffic=grown_traffic(loaded.traffic, demands),
+        demands=demands,
+        events=dated_events(file.workload.events, provenance),
         pools=pools,
         policy=_policy(file, provenance),
         admission=admission_of(
@@ -227,7 +230,9 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
         model_source=provenance.source,
         events=event_inputs(file.workload.events, provenance, horizon_s=file.policy.value("horizon")),
     )
-    mean_rate = _mean_rate(section, model, shape, loaded.traffic, provenance)
+    dated = _mean_rate(section, model, shape, loaded.traffic, provenance)
+    growth = None if shape is None else shape.weekly_growth
+    mean_rate = dated if provenance.as_of is None else grown_rate(dated, growth, provenance.as_of)
     return ClassDemand(
         request_class=found,
         pool=_serving(section, file),
@@ -236,6 +241,7 @@ def _demand(section: ClassSection, file: PlanFile, loaded: Loaded, provenance: P
         longest_context=provenance.says(f"{name}.longest_context", section.longest_context, "tokens"),
         shape=_aged_shape(name, shape, mean_rate, loaded.traffic, provenance),
         success=section.success,
+        dated_rate=None if mean_rate is dated else dated,
     )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ullage.bounded import first_bytes
 from ullage.errors import InputError
+from ullage.evidence import number
 from ullage.load.texts import read_json
 
 if TYPE_CHECKING:
     from ullage.files.plan_file import PlanFile, WorkloadSection
+    from ullage.planning.spec import ClassDemand
     from ullage.workload.classes import RequestClass
     from ullage.workload.demand.stated import BorrowedLengths
     from ullage.workload.demand.traffic import Traffic
@@ -62,6 +64,12 @@ def load_traffic(read: PlanFile, folder: Path, as_of: datetime.date, seed: int) 
         borrowed=borrowed,
     )
     return traffic.at_rates({each.name: each.rate for each in workload.classes if each.rate is not None})
+
+
+def grown_traffic(traffic: Traffic | None, demands: Iterable[ClassDemand]) -> Traffic | None:
+    """A trace too short to forecast from, at the rates that its classes have grown to since it was written."""
+    grown = {each.request_class.name: number(each.mean_rate) for each in demands if each.dated_rate is not None}
+    return traffic.at_rates(grown, "what it has grown to since") if traffic is not None and grown else traffic
 
 
 def _refuse_lengths(workload: WorkloadSection, problem: str) -> None:

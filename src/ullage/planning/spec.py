@@ -35,6 +35,7 @@ from ullage.service.phase import PoolSide
 from ullage.startup.settings import StartSettings
 from ullage.workload.classes import RequestClass
 from ullage.workload.demand.demand import MeasuredClass
+from ullage.workload.demand.events import DatedEvent
 from ullage.workload.demand.routing import Routing
 from ullage.workload.demand.stated import StatedShape
 from ullage.workload.demand.tools import Tool
@@ -45,6 +46,7 @@ from ullage.workload.demand.traffic import Traffic
 class ClassDemand:
     """A request class with its rate, the largest request it may send, and the pool that serves it.
 
+    `mean_rate` is that of the day of planning; `dated_rate` is what was stated or seen before it grew as stated.
     `shape` is what is stated about its traffic beyond that; `success` is what counts as one, as its owner puts it.
     """
 
@@ -55,6 +57,7 @@ class ClassDemand:
     longest_context: Assumption
     shape: StatedShape | None = None
     success: str | None = None
+    dated_rate: Assumption | None = None
 
     @property
     def inputs(self) -> tuple[Assumption, ...]:
@@ -134,6 +137,8 @@ class PlanSpec:
 
     name: str
     demands: tuple[ClassDemand, ...]
+    # Every planned event, those after the horizon too: budgets reach further.
+    events: tuple[DatedEvent, ...] = ()
     traffic: Traffic | None = None
     pools: tuple[PoolSpec, ...]
     policy: Policy

@@ -19,6 +19,7 @@ from ullage.planning.pool_plan import PoolPlan
 from ullage.uncertainty.buying import months_on
 from ullage.uncertainty.forecast_months import month_rates
 from ullage.uncertainty.growth import GROWTH_MONTHS, until_next_month_s
+from ullage.uncertainty.month_events import month_events
 from ullage.uncertainty.pool_months import Floats, Integers, PoolMonths, pool_months
 from ullage.uncertainty.pool_study import pool_surface
 from ullage.uncertainty.study import PRICE_DEVIATION
@@ -48,7 +49,8 @@ def budget(
 ) -> Budget:
     """The months after the plan's date. `measured` are its classes with forecasts that reach to the last of them."""
     rng = np.random.default_rng((plan.seed, 47))
-    rates = _measured_rates(measured, choice.months, rng)
+    rates = _measured_rates(plan, measured, choice.months, rng)
+    months_of = tuple(months_on(plan.as_of, 1 + at) for at in range(choice.months + 1))
     found, rests = [], []
     for pool in plan.pools:
         given, surface = pool_surface(pool, plan.spec, seed=plan.seed, map=map)
@@ -57,22 +59,29 @@ def budget(
             pool_months(
                 pool, given, surface, months=choice.months, futures=FUTURES, seed=plan.seed,
                 wait_s=until_next_month_s(plan.as_of), measured=own,
+                events=month_events(plan, pool, months_of, own) if plan.spec.events else None,
             )
         )  # fmt: skip
         rests += [each.assumption for each in given.inputs]
     # A list's price changes by steps, most months not at all: what it is off by is one draw for all months.
     listed = np.exp(number(PRICE_DEVIATION) * rng.standard_normal(FUTURES))
     months = [_month(plan, found, at, choice, listed) for at in range(choice.months)]
-    inputs: tuple[Figure | Assumption, ...] = (*rests, GROWTH_MONTHS, WANDER, PRICE_DEVIATION)
+    inputs: tuple[Figure | Assumption, ...] = (
+        *rests, GROWTH_MONTHS, WANDER, PRICE_DEVIATION, *(each.ratio for each in plan.spec.events)
+    )  # fmt: skip
     ordered = _with_orders(plan, bill, months)
     return budget_of(bill, ordered, follows=choice.follows, inputs=inputs, past=past, notes=_notes(choice, rates, plan))
 
 
-def _measured_rates(measured: Mapping[str, MeasuredClass], months: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Mean rates by future and month of every class with a forecast that reaches so far."""
+def _measured_rates(
+    plan: Plan, measured: Mapping[str, MeasuredClass], months: int, rng: np.random.Generator
+) -> dict[str, Floats]:
+    """Mean rates by future and month of every class with a forecast that reaches so far, planned events apart."""
     found = {}
     for name, each in measured.items():
-        rates = None if each.forecast is None else month_rates(each.forecast, months, futures=FUTURES, rng=rng)
+        if each.forecast is None:
+            continue
+        rates = month_rates(each.forecast, months, futures=FUTURES, rng=rng, events=plan.spec.events)
         if rates is not None:
             found[name] = rates
     return found
@@ -113,16 +122,17 @@ def _fleets(plan: Plan, pool: PoolPlan, months: PoolMonths, at: int, choice: Bud
     follows, paid = choice.follows, _paid_fraction(plan, pool)
     reserve = sum(pool.reserves.bought.values())
     size, devices = pool.packing.chosen.shape.devices, pool.reserves.devices_per_replica
-    every: Integers = months.hours[:, at, :] if follows else months.fixed[:, at, None]
-    left = months.nodes(every, pool) * size - every * devices
-    most = every.max(axis=1) - reserve
+    weeks: tuple[tuple[float, Integers], ...] = months.weeks(at) if follows else ((1.0, months.fixed[:, at, None]),)
+    left = sum(part * (months.nodes(every, pool) * size - every * devices).mean(axis=1) for part, every in weeks)
+    mean = sum(part * every.mean(axis=1) for part, every in weeks) - reserve
+    most = np.maximum(np.max([every.max(axis=1) for _, every in weeks], axis=0) - reserve, 1)
     return [
         MonthFleet(
-            steady_replicas=float(max(1, most[one])),
-            mean_replicas=float(every[one].mean() - reserve) if follows else paid and paid * float(max(1, most[one])),
-            stranded_devices=float(left[one].mean()),
+            steady_replicas=float(most[one]),
+            mean_replicas=float(mean[one]) if follows else paid and paid * float(most[one]),
+            stranded_devices=float(left[one]),
         )
-        for one in range(every.shape[0])
+        for one in range(most.size)
     ]
 
 
@@ -174,6 +184,13 @@ def _mean_hour(like: Assumption, value: float) -> Assumption:
 
 def _events(plan: Plan, month: datetime.date) -> tuple[str, ...]:
     buying = plan.spec.buying
+    following = months_on(month, 1)
+    demand = [
+        f"{each.name}: demand x{number(each.ratio):g} from {each.first.isoformat()} to "
+        f"{(each.until - datetime.timedelta(days=1)).isoformat()}"
+        for each in plan.spec.events
+        if each.first < following and each.until > month
+    ]
     ends = [
         f"{each.devices} held {each.device} end on {each.until.isoformat()}"
         for each in buying.held
@@ -184,7 +201,7 @@ def _events(plan: Plan, month: datetime.date) -> tuple[str, ...]:
         for each in buying.announced
         if (each.begins.year, each.begins.month) == (month.year, month.month)
     ]
-    return (*ends, *changes)
+    return (*demand, *ends, *changes)
 
 
 def _with_orders(plan: Plan, bill: Bill, months: Sequence[MonthFuture]) -> tuple[MonthFuture, ...]:
@@ -226,5 +243,9 @@ def _notes(choice: BudgetChoice, rates: Mapping[str, Floats], plan: Plan) -> tup
         if stated
         else ""
     )
+    if plan.spec.events:
+        rest += " Planned events lift the requests of their days" + (
+            " and the fleet of their hours." if choice.follows else "; a fixed fleet holds their height all month."
+        )
     held = "Reserves stay as the plan has them. List prices are drawn with a deviation of "
     return (fleet, f"{known}{rest}".strip(), f"{held}{100 * number(PRICE_DEVIATION):g} %.")

@@ -11,6 +11,7 @@ what is assumed of any service (`WANDER`), which counts as eight of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from ullage.evidence import number
 from ullage.prices.purchase import HOURS_PER_MONTH
 from ullage.workload.demand.ageing import WANDER
+from ullage.workload.demand.events import DatedEvent
+from ullage.workload.forecast.demand_series import event_factors
 from ullage.workload.forecast.forecast import Forecast
 from ullage.workload.synthetic.model import WEEK_S
 
@@ -32,12 +35,17 @@ _ASSUMED_WEEKS = 8.0
 _LAG_WEEKS = 1.5
 
 
-def month_rates(forecast: Forecast, months: int, *, futures: int, rng: Generator) -> Floats | None:
-    """The mean rate of each month (a column) in each future (a row); None where the forecast ends before the last."""
+def month_rates(
+    forecast: Forecast, months: int, *, futures: int, rng: Generator, events: Sequence[DatedEvent] = ()
+) -> Floats | None:
+    """The mean rate of each month (a column) in each future (a row); None where the forecast ends before the last.
+
+    The events that the forecast was made with are taken out again: a month of a budget begins with the calendar's.
+    """
     steps = round(_MONTH_S / forecast.history.step_s)
     if forecast.steps < months * steps:
         return None
-    middle = forecast.at(0.5)[: months * steps].reshape(months, steps).mean(axis=1)
+    middle = ordinary(forecast, events)[: months * steps].reshape(months, steps).mean(axis=1)
     weekly = _weekly_logs(forecast)
     changes = np.diff(weekly)
     wander = math.sqrt(_weekly_variance(changes))
@@ -49,6 +57,12 @@ def month_rates(forecast: Forecast, months: int, *, futures: int, rng: Generator
     walk = np.cumsum(rng.standard_normal((futures, months)) * np.sqrt(np.diff(ahead, prepend=0.0)), axis=1)
     slopes = rng.standard_normal((futures, 1)) * ahead
     return np.asarray(middle * np.exp(scale * (wander * walk + growth * slopes)))
+
+
+def ordinary(forecast: Forecast, events: Sequence[DatedEvent]) -> Floats:
+    """The forecast's median by step without these events."""
+    at_s = forecast.start_s + forecast.history.step_s * np.arange(forecast.steps, dtype=np.float64)
+    return np.asarray(forecast.at(0.5) / event_factors([each.on_record for each in events], {}, at_s))
 
 
 def _weekly_logs(forecast: Forecast) -> Floats:

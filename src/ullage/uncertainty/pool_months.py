@@ -5,13 +5,15 @@ from month to month. Classes grow as stated or seen, for half a year: growth tha
 little of more. The typical week of a month is the mean week of the plan's own month at that level.
 
     load[future, month, hour] = sum of classes: mean rate x season[hour] x growth[month] x level[future] x wander
+                                x events[day]
     replicas = the capacity surface's need at that load, and the reserves that are bought
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +24,10 @@ from ullage.fleet.risk.surface import CapacitySurface
 from ullage.planning.pool_plan import PoolPlan
 from ullage.prices.purchase import HOURS_PER_MONTH
 from ullage.uncertainty.growth import GROWTH_MONTHS
+from ullage.uncertainty.month_events import MonthEvents
 from ullage.workload.demand.ageing import WANDER
 from ullage.workload.demand.demand import ClassTraffic
+from ullage.workload.demand.events import Lift
 from ullage.workload.synthetic.model import WEEK_S
 
 Floats = NDArray[np.float64]
@@ -41,7 +45,8 @@ class PoolMonths:
 
     `hours` are the replicas that each hour of the typical week needs, reserves among them, `firm_hours` those that are
     needed for classes that may not be interrupted. `fixed` is a fleet that does not follow the hours: as planned in the
-    first month, then sized anew each month by the same rule.
+    first month, then sized anew each month by the same rule. `busy_hours` are, of a month with planned events, the
+    hours of such a week for each part of the month at another height; `hours` are those without events.
     """
 
     pool: str
@@ -50,6 +55,11 @@ class PoolMonths:
     hours: Integers
     firm_hours: Integers
     fixed: Integers
+    busy_hours: Mapping[int, tuple[tuple[float, Integers], ...]] = field(default_factory=dict)
+
+    def weeks(self, at: int) -> tuple[tuple[float, Integers], ...]:
+        """The typical weeks of a month, each by the part of the month that is like it."""
+        return self.busy_hours.get(at, ((1.0, self.hours[:, at, :]),))
 
     @property
     def months(self) -> int:
@@ -77,10 +87,12 @@ def pool_months(
     wait_s: float = 0.0,
     losable: Collection[str] = (),
     measured: Mapping[str, Floats] | None = None,
+    events: MonthEvents | None = None,
 ) -> PoolMonths:
     """So many futures of so many months, the first of which begins `wait_s` after the plan; another seed draws others.
 
-    `measured` are mean rates by future and month of classes whose months follow from what was measured of them.
+    `measured` are mean rates by future and month of classes whose months follow from what was measured of them, without
+    the `events` of the months.
     """
     draws = load_draws(given, surface, drawn_points(given, futures, seed=seed))
     rng = np.random.default_rng((seed, 41))
@@ -92,18 +104,35 @@ def pool_months(
         for at, each in enumerate(pool.demand.classes)
     }
     own = sum(each.mean_rps for each in pool.demand.classes)
-    volumes = np.sum(list(rates.values()), axis=0) / own
+    lifts = [Lift()] * months if events is None else events.lifts
+    mean = np.array([each.mean_ratio for each in lifts])
+    volumes = np.sum(list(rates.values()), axis=0) / own * mean
     hours = _needed(pool, surface, draws, rates, {each.name for each in pool.demand.classes})
     firm = _needed(pool, surface, draws, rates, {each.name for each in pool.demand.classes} - {*losable})
     reserve = sum(pool.reserves.bought.values())
     return PoolMonths(
         pool=pool.spec.name,
         volumes=volumes,
-        classes={each.name: rates[each.name] / max(each.mean_rps, 1e-12) for each in pool.demand.classes},
+        classes={each.name: rates[each.name] / max(each.mean_rps, 1e-12) * mean for each in pool.demand.classes},
         hours=hours + reserve,
         firm_hours=np.minimum(firm, hours) + reserve,
-        fixed=_fixed(pool, _work_ratios(pool, surface, rates)) + reserve,
+        fixed=_fixed(pool, _work_ratios(pool, surface, rates, events), events) + reserve,
+        busy_hours={
+            at: tuple(
+                (fraction, _lifted(pool, surface, draws, rates, at, ratio) + reserve) for ratio, fraction in lift.parts
+            )
+            for at, lift in enumerate(lifts)
+            if lift != Lift()
+        },
     )
+
+
+def _lifted(
+    pool: PoolPlan, surface: CapacitySurface, draws: LoadDraws, rates: dict[str, Floats], at: int, ratio: float
+) -> Integers:
+    """Replicas by future and hour of one month, at so many times its demand."""
+    month = {name: each[:, at : at + 1] * ratio for name, each in rates.items()}
+    return _needed(pool, surface, draws, month, set(rates))[:, 0, :]
 
 
 def _class_rates(
@@ -140,17 +169,25 @@ def _needed(
     return np.minimum(needed, _MOST_RATIO * max(1, int(np.median(needed.max(axis=(1, 2))))))
 
 
-def _work_ratios(pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floats]) -> Floats:
-    """The work of each month as a part of the plan's own."""
+def _work_ratios(
+    pool: PoolPlan, surface: CapacitySurface, rates: dict[str, Floats], events: MonthEvents | None
+) -> Floats:
+    """The work of each month as a part of the plan's own, both without events."""
     weights = _weights(pool, surface)
-    own = sum(weights[each.name] * each.mean_rps for each in pool.demand.classes)
+    lifted = {} if events is None else events.own_ratios
+    own = sum(weights[each.name] * each.mean_rps / lifted.get(each.name, 1.0) for each in pool.demand.classes)
     return np.asarray(np.sum([weights[name] * rate for name, rate in rates.items()], axis=0) / own)
 
 
-def _fixed(pool: PoolPlan, ratios: Floats) -> Integers:
-    """The steady fleet as planned, then in proportion to what turned out, by month."""
-    scaled = np.ceil(pool.steady_fleet.replicas * ratios - 1e-9).astype(np.int64)
-    scaled[:, 0] = pool.steady_fleet.replicas
+def _fixed(pool: PoolPlan, ratios: Floats, events: MonthEvents | None) -> Integers:
+    """The steady fleet as planned, then in proportion to what turned out, by month.
+
+    An event's month is sized for its height. A plan that was sized for an event is larger than months without it need.
+    """
+    planned = pool.steady_fleet.replicas
+    heights = np.ones(ratios.shape[1]) if events is None else events.heights
+    scaled = np.ceil(planned * ratios * heights - 1e-9).astype(np.int64)
+    scaled[:, 0] = max(planned, math.ceil(planned * heights[0] - 1e-9))
     return np.maximum(scaled, 1)
 
 

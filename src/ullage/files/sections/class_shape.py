@@ -10,6 +10,7 @@ from ullage.evidence import Assumption, Evidence, Source, number
 from ullage.files.plan_file import ClassSection, EventSection
 from ullage.files.sections.class_traffic import ACTIVE, CANCELLED_AFTER, DAYS, HOURS, TURNS
 from ullage.files.sections.provenance import Provenance
+from ullage.workload.demand.events import DatedEvent
 from ullage.workload.demand.outcomes import ClassOutcomes
 from ullage.workload.demand.stand_in import built_in_like
 from ullage.workload.demand.stated import StatedShape, with_lengths
@@ -34,7 +35,7 @@ def shape_of(
     is_forecast: bool,
     model: ClassModel | None,
     model_source: Source | None,
-    events: tuple[tuple[Assumption, float], ...],
+    events: tuple[tuple[Assumption, tuple[float, float]], ...],
 ) -> StatedShape | None:
     """The shape that was stated, or None where nothing was; beside a trace it would contradict what was measured."""
     field = f"workload.classes.{section.name}"
@@ -56,7 +57,7 @@ def shape_of(
         prompt=_lengths(section, "prompt", provenance),
         output=_lengths(section, "output", provenance),
         events=() if is_forecast else tuple(event for event, _ in events),
-        event_ends_s=() if is_forecast else tuple(end_s for _, end_s in events),
+        event_spans_s=() if is_forecast else tuple(span_s for _, span_s in events),
         cached=provenance.may_say(f"{section.name}.cached_fraction", section.cached_fraction, "fraction"),
         outcomes=outcomes_of(section, provenance),
         users=None if is_traced else users_of(section, provenance),
@@ -162,11 +163,8 @@ def _lengths(section: ClassSection, side: str, provenance: Provenance) -> dict[f
     return found
 
 
-def event_inputs(
-    events: tuple[EventSection, ...], provenance: Provenance, *, horizon_s: float
-) -> tuple[tuple[Assumption, float], ...]:
-    """The events that touch the horizon, each as the ratio of demand it brings and how long after its start it ends."""
-    start, end = provenance.horizon(horizon_s)
+def dated_events(events: tuple[EventSection, ...], provenance: Provenance) -> tuple[DatedEvent, ...]:
+    """The events by date; one that ends before it begins is an InputError."""
     for each in events:
         if each.until <= each.first:
             raise InputError(
@@ -176,17 +174,29 @@ def event_inputs(
                 fix="Give in `to` the day after the last.",
             )
     return tuple(
-        (
-            Assumption(
+        DatedEvent(
+            first=each.first,
+            until=each.until,
+            ratio=Assumption(
                 name=f"event.{each.name}.demand_ratio",
                 value=each.demand,
                 unit="ratio",
                 evidence=Evidence.STATED,
                 source=provenance.source,
             ),
-            (each.until - start).total_seconds(),
         )
         for each in events
+    )
+
+
+def event_inputs(
+    events: tuple[EventSection, ...], provenance: Provenance, *, horizon_s: float
+) -> tuple[tuple[Assumption, tuple[float, float]], ...]:
+    """The events that touch the horizon, each as the ratio of demand it brings and its times after its start."""
+    start, end = provenance.horizon(horizon_s)
+    return tuple(
+        (each.ratio, ((each.first - start).total_seconds(), (each.until - start).total_seconds()))
+        for each in dated_events(events, provenance)
         if each.first < end and each.until > start
     )
 

@@ -15,6 +15,7 @@ from ullage.fleet.lines import ReserveLine
 from ullage.planning.answer.parts import BridgeStep, PoolAnswer, summed
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
+from ullage.planning.spec import ClassDemand
 from ullage.service.phase import Side
 
 NOMINAL, DEMAND, UNTESTED = "nominal", "demand uncertainty", "untested step times"
@@ -36,7 +37,7 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
     used = [plan.figures_of("utilisation", each.name) for each in pools]
     means = tuple(each["utilisation.mean_rps"] for each in used)
     hours = tuple(each["utilisation.busiest_hour_rps"] for each in used)
-    by_class = ", ".join(f"{each.request_class.name} {number(each.mean_rate):.3g}" for each in plan.spec.demands)
+    by_class = ", ".join(f"{each.request_class.name} {_rate_today(each)}" for each in plan.spec.demands)
     days = number(plan.spec.policy.horizon) / 86_400.0
     share = f"p{100 * number(plan.point.percentile):g}"
     asks_again = any(each.attempts_per_task > 1.0 for each in plan.spec.routing.routes)
@@ -51,6 +52,12 @@ def traffic_steps(plan: Plan, pools: Sequence[PoolAnswer]) -> tuple[BridgeStep, 
             remark="its median",
         ),
     )
+
+
+def _rate_today(demand: ClassDemand) -> str:
+    """A class's rate, and what it has grown from where the plan grew it since the day it was stated."""
+    today, dated = f"{number(demand.mean_rate):.3g}", demand.dated_rate
+    return today if dated is None else f"{today} ({number(dated):.3g} on {dated.source.date.isoformat()})"
 
 
 def replica_steps(

@@ -1,6 +1,7 @@
-"""Traffic that was stated or seen a while ago: how far its level has wandered since it was past its maximum age.
+"""Traffic that was stated or seen a while ago: what it has grown by since, and how far its level has wandered.
 
-A level wanders as a random walk does, so that its deviation grows with the root of time, and adds to what the rate may
+A stated growth begins on the day of the rate: a rate of eight weeks ago that grows 2 % a week is 17 % higher today. A
+level wanders as a random walk does, so that its deviation grows with the root of time, and adds to what the rate may
 be off by anyway in squares, as independent errors do.
 """
 
@@ -13,6 +14,8 @@ from statistics import NormalDist
 
 from ullage.evidence import Assumption, Evidence, Source, number
 
+_WEEK = datetime.timedelta(weeks=1)
+_LARGEST_POWER = 700.0  # of e, in a float
 _MONTH = datetime.timedelta(days=365.25 / 12.0)
 
 WANDER = Assumption(
@@ -30,6 +33,29 @@ WANDER = Assumption(
     low=0.02,
     high=0.15,
 )
+
+
+def grown_ratio(weekly_growth: float, since: datetime.timedelta) -> float:
+    """What a rate has become of itself since it was stated or seen; nothing grows backwards from a later day.
+
+    >>> round(grown_ratio(0.02, datetime.timedelta(weeks=8)), 4)
+    1.1717
+    """
+    power = max(since / _WEEK, 0.0) * math.log1p(weekly_growth)
+    return math.exp(min(power, _LARGEST_POWER))
+
+
+def grown_rate(said: Assumption, growth: Assumption | None, as_of: datetime.date) -> Assumption:
+    """A rate on the day of planning, where its growth is stated; its source and age stay those of the older rate."""
+    since = said.age(as_of)
+    if growth is None or since <= datetime.timedelta() or not number(growth):
+        return said
+    what = (
+        f"{said.source.what}; {number(said):.4g} {said.unit} on {said.source.date.isoformat()}, grown "
+        f"{100 * number(growth):.3g} % a week since"
+    )
+    value = number(said) * grown_ratio(number(growth), since)
+    return replace(said, value=value, low=None, high=None, source=replace(said.source, what=what))
 
 
 def rate_drift(name: str, past: datetime.timedelta) -> Assumption | None:

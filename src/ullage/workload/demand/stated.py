@@ -45,7 +45,7 @@ class StatedShape:
 
     `model` is a whole synthetic model of the class, with its own source in `model_source`. `prompt` and `output` map
     percentiles, as fractions, to tokens. `events` are ratios of demand during planned events inside the horizon, which
-    end so long after its beginning (`event_ends_s`); without a time they may come at its end.
+    begin and end so long after its beginning (`event_spans_s`); without a time they may come at any time of it.
     `cached` is the share of prompt tokens that a prefix cache holds. `drift` is what the rate may have drifted by since
     it was past its maximum age; `has_old_lengths` says that a trace's lengths are past theirs. `band` is how wide the
     bands of earlier forecasts of the class would have had to be, over what they were.
@@ -58,7 +58,7 @@ class StatedShape:
     prompt: Mapping[float, Assumption] | None = None
     output: Mapping[float, Assumption] | None = None
     events: tuple[Assumption, ...] = ()
-    event_ends_s: tuple[float, ...] = ()
+    event_spans_s: tuple[tuple[float, float], ...] = ()
     cached: Assumption | None = None
     outcomes: ClassOutcomes | None = None
     users: StatedUsers | None = None
@@ -104,22 +104,23 @@ class StatedShape:
     def busiest(self, weekly_growth: float, horizon_s: float) -> BusiestWeek:
         """Traffic that grows is busiest at the end of the horizon, traffic that shrinks today, or either in an event.
 
-        An event comes on top of what had grown by its last day. The largest decides, not the sum of several.
+        An event comes on top of what traffic has become by then: by its last day where it grows, by its first where it
+        shrinks. The largest decides, not the sum of several.
         """
 
-        def grown(until_s: float) -> float:
-            weeks = until_s / WEEK_S
-            if weeks * math.log1p(weekly_growth) > _LARGEST_POWER:
-                return math.inf
-            return max(1.0, float((1.0 + weekly_growth) ** weeks))
+        def grown(after_s: float) -> float:
+            power = min(max(after_s, 0.0), horizon_s) / WEEK_S * math.log1p(weekly_growth)
+            return math.inf if power > _LARGEST_POWER else math.exp(power)
 
         shrinks = weekly_growth < 0.0
-        best = BusiestWeek(ratio=grown(horizon_s), formula="1, today" if shrinks else "(1 + weekly growth)^weeks")
-        for event, end_s in zip(self.events, self.event_ends_s or itertools.repeat(horizon_s), strict=False):
-            ratio = number(event) * grown(min(end_s, horizon_s))
+        best = BusiestWeek(ratio=1.0, formula="1, today") if shrinks else BusiestWeek(
+            ratio=grown(horizon_s), formula="(1 + weekly growth)^weeks"
+        )  # fmt: skip
+        for event, span_s in zip(self.events, self.event_spans_s or itertools.repeat((0.0, horizon_s)), strict=False):
+            ratio = number(event) * grown(span_s[0] if shrinks else span_s[1])
             if ratio > best.ratio:
-                until = "" if shrinks else "(1 + weekly growth)^(weeks until the event ends) x "
-                best = BusiestWeek(ratio=ratio, formula=f"{until}the largest event", events=(event,))
+                until = f"(1 + weekly growth)^(weeks until the event {'begins' if shrinks else 'ends'})"
+                best = BusiestWeek(ratio=ratio, formula=f"{until} x the largest event", events=(event,))
         return best
 
 

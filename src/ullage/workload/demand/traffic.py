@@ -47,13 +47,13 @@ class Traffic:
             mean_rates_rps={name: rate * ratio for name, rate in self.mean_rates_rps.items()},
         )
 
-    def at_rates(self, rates_rps: Mapping[str, float]) -> Traffic:
-        """Classes scaled to stated mean rates: the same users, more or fewer of them; their sources say so."""
+    def at_rates(self, rates_rps: Mapping[str, float], to: str = "the stated rate") -> Traffic:
+        """Classes scaled to other mean rates: the same users, more or fewer of them; their sources say so."""
         classes, means = dict(self.classes), dict(self.mean_rates_rps)
         for name, rate_rps in rates_rps.items():
             ratio = rate_rps / means[name]
             scaled = classes[name].times(ratio)
-            what = f"{scaled.source.what}, scaled {ratio:.3g} times to the stated rate"
+            what = f"{scaled.source.what}, scaled {ratio:.3g} times to {to}"
             classes[name], means[name] = replace(scaled, source=replace(scaled.source, what=what)), rate_rps
         return replace(self, classes=classes, mean_rates_rps=means)
 
