@@ -81,7 +81,9 @@ def _against_own(pool: PoolOptions, best: CandidateResult) -> str:
         return ""
     if own is best:
         return ", the current plan"
-    return f", {1.0 - best.score.value / own.score.value:.0%} less than {own.name} of the current plan"
+    less = 1.0 - best.score.value / own.score.value
+    than = f"{own.name} of the current plan"
+    return f", {less:.0%} less than {than}" if round(less, 2) > 0.0 else f", as much as {than}"
 
 
 def _pareto(pool: PoolOptions) -> RenderableType:
