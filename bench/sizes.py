@@ -139,7 +139,7 @@ def axes(folder: Path, rows: Sequence[float]) -> Iterator[Axis]:
     yield Axis(
         name="replicas", what="replicas behind one router, 300,000 requests", unit="CPU s",
         sizes=(1, 10, 100, 1000), cost=replicas_s,
-        expected="slower than the logarithm of the number lets the router be; the same requests meet more replicas",
+        expected="slowly: the same requests meet more replicas, whose state leaves the caches",
     )  # fmt: skip
     yield Axis(
         name="traffic", what="req/s of a plan of four classes", unit="CPU s", sizes=(3, 30, 300, 3000),
