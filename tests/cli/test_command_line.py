@@ -126,6 +126,29 @@ def test_wrong_input_is_exit_2_and_one_line(
     assert_one_line(said(capsys, *arguments, *(["--quiet"] if arguments[0] == "plan" else [])), message)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--seed", "-1"], "--seed = '-1': is not at least 0. See ullage plan --help."),
+        (["plan", "--seed=1e3"], "--seed = '1e3': is not a whole number. See ullage plan --help."),
+        (["plan", "--as-of", "9999-12-31"], "as_of = '9999-12-31': is not a day to plan from"),
+        (["plan", "--set", "service=\udcff"], "service = '\\udcff': holds what is no character"),
+        (["profile", "{log}", "--zone", "\udcff"], "zone = '\\udcff': is not a time zone"),
+        (["profile", "{folder}/\udcff.csv"], "has a name that is not UTF-8"),
+        (["calibrate", "{log}", "--inspect"], "field larger than field limit (131072)': is not CSV"),
+    ],
+)
+def test_what_no_option_and_no_file_can_be_is_refused_in_our_words(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(f'arrival_s,prompt_tokens,output_tokens\n0,1,2\n1,"{"9" * 140_000}",2\n')
+    (tmp_path / "\udcff.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0,1,2\n")
+    given = [each.format(log=log, folder=tmp_path) for each in arguments]
+    assert run([*given, *(["--quiet"] if given[0] == "plan" else [])]) == ExitCode.WRONG_INPUT
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_process_ends_as_it_says() -> None:
     """What the cases above are told in this process is how a program of its own ends."""

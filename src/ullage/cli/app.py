@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import signal
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from threading import Event, current_thread, main_thread
 from typing import Any
 
@@ -93,7 +95,7 @@ def _ending(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         command = "ullage" if context is None else context.command_path
-        return _fail(f"{error.format_message().rstrip('. ')}. See {command} --help.", ExitCode.WRONG_INPUT)
+        return _fail(f"{_in_our_words(error, arguments)}. See {command} --help.", ExitCode.WRONG_INPUT)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except (OSError, ImportError) as error:
@@ -108,6 +110,30 @@ def _ending(arguments: Sequence[str]) -> int:
         return _fail_for_memory()
     except Exception as error:  # noqa: BLE001 - the last resort, so that no user sees a traceback unasked
         return _fail_inside(error)
+
+
+_WRONG_OPTION = re.compile(r"Invalid value for '(?P<names>[^']*)'[^:]*: Input should be (?P<expected>[^,]*)")
+_EXPECTED = {
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}
+
+
+def _in_our_words(error: typer.TyperException, arguments: Sequence[str]) -> str:
+    """What is wrong with an option, with its value; the rest as Typer says it."""
+    said = error.format_message().rstrip(". ")
+    wrong = _WRONG_OPTION.match(said)
+    if wrong is None:
+        return said
+    names = [each.strip() for each in wrong["names"].split("/")]
+    pairs = [(each.partition("=")[0], each.partition("=")[2] or then) for each, then in pairwise([*arguments, ""])]
+    value = next((value for name, value in pairs if name in names), "")
+    expected = wrong["expected"]
+    for theirs, ours in _EXPECTED.items():
+        expected = expected.replace(theirs, ours)
+    return f"{names[0]} = {value!r}: is not {expected}"
 
 
 def _open_standard_files() -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
+from ullage.errors import InputError
 from ullage.execute.pool import Spread, inline, thread_map
 from ullage.execute.ray_map import ray_map
 
@@ -83,6 +84,12 @@ def running(
         yield RunContext(map=short, jobs=whole, **given)
 
 
+_FIRST_DAY, _LAST_DAY = datetime.date(2000, 1, 1), datetime.date(2099, 12, 31)
+
+
 def today(as_of: datetime.date | None) -> datetime.date:
-    """The day that was given, or today."""
+    """The day that was given, or today; one that no price and no calendar of ours knows is refused."""
+    if as_of is not None and not _FIRST_DAY <= as_of <= _LAST_DAY:
+        fix = "Give a day from 2000 to 2099, for example 2026-11-15."
+        raise InputError(field="as_of", value=as_of.isoformat(), problem="is not a day to plan from", fix=fix)
     return as_of or datetime.datetime.now(tz=datetime.UTC).date()

@@ -160,5 +160,6 @@ _PROBLEMS = {
     "tuple_type": ("is not a list", "Write [a, b], or each entry on a line that starts with '- '."),
     "too_short": ("is empty", "Give at least one."),
     "string_too_short": ("is empty", "Give at least one."),
+    "string_unicode": ("holds what is no character", "Write it in UTF-8."),
     "string_type": ("is not a text", "Give one value, for example a name."),
 }

@@ -75,7 +75,10 @@ def parse(data: bytes, *, file: str) -> Content:
     if _looks_like_yaml(start):
         return Content(file=file, shape=FileShape.YAML, text=text, sha256=sha256, documents=(_yaml(text, file),))
     if "," in start.splitlines()[0]:
-        rows = tuple(tuple(row) for row in csv.reader(text.splitlines()) if row)
+        try:
+            rows = tuple(tuple(row) for row in csv.reader(text.splitlines()) if row)
+        except csv.Error as error:
+            raise _wrong(file, str(error), "is not CSV", "Give the file as the tool wrote it.") from None
         return Content(file=file, shape=FileShape.CSV, text=text, sha256=sha256, rows=rows)
     return Content(file=file, shape=FileShape.TEXT, text=text, sha256=sha256)
 

@@ -160,8 +160,19 @@ def expand(patterns: Sequence[str]) -> list[str]:
                 problem="names no file",
                 fix="Give a file, a folder or a quoted glob such as 'logs/*.jsonl.gz'.",
             )
+        for path in files:
+            _refuse_unnamed(path)
         found.update(dict.fromkeys(files))
     return list(found)
+
+
+def _refuse_unnamed(path: str) -> None:
+    """A name in another encoding than UTF-8 reaches Python, and not the database."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        problem = "has a name that is not UTF-8"
+        raise InputError(field="trace", value=path, problem=problem, fix="Rename it, or link to it.") from None
 
 
 def _files_under(path: str) -> Iterator[str]:

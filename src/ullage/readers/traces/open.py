@@ -116,7 +116,8 @@ def connect(zone: str = "") -> DuckDBPyConnection:
     connection.execute("SET enable_progress_bar = false")
     try:
         connection.execute(f"SET TimeZone = {text(zone or 'UTC')}")
-    except duckdb.Error:
+    except (duckdb.Error, RuntimeError):
+        # A zone that is no UTF-8 is no text to the database, which says so in words of its own.
         raise InputError(
             field="zone", value=zone, problem="is not a time zone", fix="Give a name such as Europe/Berlin or UTC."
         ) from None
