@@ -178,6 +178,7 @@ def test_other_engines_are_watched_by_what_they_tell(engine_name: str, tmp_path:
 def test_no_alert_fires_where_all_is_as_planned(tmp_path: Path) -> None:
     """Memory that one approved request fills is less than the planned load's, and the emitted quota is all in use."""
     figures = {"memory.headroom_bytes": 41_000_000_000, "score.kv_peak_fraction": 0.55, "fleet.total_devices": 100}
+    figures |= {"fleet.total_replicas": 50, "scaling.most_replicas": 44}
     (file,) = emitted("prometheus", figures=figures)
     as_planned = [*engine(kv=0.5), *quota(100), *hits(70)]
     for alert in ("UllageMemoryPressure", "UllageQuotaNearlyUsed", "UllageCacheHitsFell", "UllageQueueCollapse"):

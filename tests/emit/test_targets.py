@@ -313,7 +313,43 @@ def test_pools_do_not_mix() -> None:
         name: found["BackendTrafficPolicy", name]["timeout"]["http"]["requestTimeout"] for name in ("small", "large")
     }
     assert timeouts == {"small": "60s", "large": "120s"}
-    assert found["ResourceQuota", "small-devices"]["hard"] == {"requests.nvidia.com/gpu": str(94 + 940)}
+    assert found["ResourceQuota", "small-devices"]["hard"] == {"requests.nvidia.com/gpu": str(102 + 1020)}
+
+
+@pytest.mark.parametrize(
+    ("serving", "most", "surge", "idle", "replicas"),
+    [
+        (41, 45, 6, 0, 51),  # an autoscaler at its maximum, and the surge of a rollout
+        (41, 30, 6, 0, 47),  # the fixed fleet, whose reserve holds the surge
+        (46, 30, 6, 0, 52),  # a surge that no reserve holds
+        (41, 45, 0, 2, 47),  # an autoscaler may not fall below what runs: what may be missing is surge
+        (41, 47, 0, 0, 47),
+    ],
+)
+def test_quotas_hold_a_rollout_of_the_largest_fleet(
+    serving: int, most: int, surge: int, idle: int, replicas: int
+) -> None:
+    figures = {
+        "reserve.serving_replicas": serving,
+        "scaling.most_replicas": most,
+        "reserve.rollout_surge_replicas": surge,
+        "reserve.rollout_unavailable_replicas": idle,
+    }
+    (file,) = emitted("resource-quota", figures=figures)
+    (found,) = documents([file])
+    assert found["spec"]["hard"] == {"requests.nvidia.com/gpu": str(2 * replicas)}
+    assert "a rollout's surge" in file.text or replicas == 47
+    queue = next(each for each in documents(list(emitted("kueue", figures=figures))) if each["kind"] == "ClusterQueue")
+    (flavor,) = queue["spec"]["resourceGroups"][0]["flavors"]
+    quotas = {each["name"]: str(each["nominalQuota"]) for each in flavor["resources"]}
+    assert quotas["nvidia.com/gpu"] == str(2 * replicas)
+    # The strategy of the workload never asks for more at once than the quota holds.
+    for target, running in (("deployment", serving), ("kserve", most)):
+        (made,) = (each for each in emitted(target, figures=figures) if "rollingUpdate" in each.text)
+        kinds = ("Deployment", "InferenceService")
+        rolling = next(each["spec"] for each in documents([made]) if each["kind"] in kinds)
+        rule = rolling.get("strategy") or rolling["predictor"]["deploymentStrategy"]
+        assert 2 * (running + int(rule["rollingUpdate"]["maxSurge"])) <= 2 * replicas
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 from ullage.emit.missing import MissingNameError
 from ullage.emit.numbers import EmitClass, PlanNumber, PlanNumbers
+from ullage.emit.room import Room, room
 from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
 from ullage.evidence import Assumption
@@ -152,6 +153,12 @@ class EmitPool:
     def parts(self) -> tuple[int, ...]:
         """The devices of one replica, node by node."""
         return parts_of(self.choice.sharding, self.node_devices)
+
+    @property
+    def room(self) -> Room:
+        """The most replicas at once, a rollout's surge among them."""
+        shared = f"{self.pool}.fleet.total_devices" not in self.plan.numbers
+        return room(self.plan.numbers, "" if shared else f"{self.pool}.")
 
     @property
     def has_priorities(self) -> bool:

@@ -1,4 +1,4 @@
-"""Queues of Kueue for each pool: a quota that holds the whole fleet, so that other work does not take its devices."""
+"""Queues of Kueue for each pool: a quota that holds the whole fleet and a rollout's surge, apart from other work."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _asked(pool: EmitPool) -> dict[str, str]:
 
 
 def _quota(pool: EmitPool, name: str) -> Reasoned:
-    each, fleet = _asked(pool)[name], pool.whole("fleet.total_replicas")
-    amount = int(each.removesuffix("Mi")) * fleet
+    each = _asked(pool)[name]
+    amount = int(each.removesuffix("Mi")) * pool.room.replicas
     suffix = "Mi" if each.endswith("Mi") else ""
-    return Reasoned(value=f"{amount}{suffix}", why=f"{each} x {pool.number('fleet.total_replicas').why}")
+    return Reasoned(value=f"{amount}{suffix}", why=f"{each} a replica; {pool.room.why}")

@@ -10,6 +10,7 @@ from ullage.emit.engine_metrics import EngineMetrics, engine_metrics
 from ullage.emit.monitoring.rule import AlertRule, LeftOut, RecordingRule, literal, text
 from ullage.emit.quantities import seconds
 from ullage.emit.request import EmitPool
+from ullage.emit.room import rooms
 from ullage.planning.drills.money import MOST_IDLE_FRACTION
 
 Made = AlertRule | LeftOut
@@ -175,11 +176,7 @@ def _quota(pool: EmitPool) -> Made:
         why = f"of {devices:g} devices in total: " + ", ".join(each.why for each in regions or quotas)
     else:
         asked = f"namespace={json.dumps(pool.need('namespace'))}, resource={json.dumps(f'requests.{resource}')}"
-        planned = sum(
-            float(each.value)
-            for name, each in pool.plan.numbers.items()
-            if name == "fleet.total_devices" or name.endswith(".fleet.total_devices")
-        )
+        planned = sum(each.devices for each in rooms(pool.plan.numbers))
         expr = (
             f'max(kube_resourcequota{{{asked}, type="used"}} / ignoring (type) '
             f'(kube_resourcequota{{{asked}, type="hard"}} != {literal(planned)})) '
@@ -187,7 +184,7 @@ def _quota(pool: EmitPool) -> Made:
         )
         why = (
             "the plan states no quota of the provider (sites.regions.quotas): the namespace's ResourceQuota is used, "
-            f"unless it is the {planned:g} devices of the plan itself, which the planned fleet uses whole"
+            f"unless it is that of target resource-quota, {planned:g} devices, which a rollout of the plan uses whole"
         )
     return AlertRule(
         alert="UllageQuotaNearlyUsed",
