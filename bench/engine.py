@@ -401,11 +401,27 @@ def sent(tool: InstalledTool, pool: PoolUnderTest, work: Path, test: PlannedTest
     return done.result, done.problem
 
 
-def compared(ran: Ran, step: StepModel, pool: PoolUnderTest, note: str, kv_tokens: float) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """The steps that two rates were fitted to, and an SLO of E2E that two thirds of their requests met."""
+
+    step: StepModel
+    pool: PoolUnderTest
+    kv_tokens: float
+    slo_s: float
+
+
+def slo_of(ran: Sequence[Ran]) -> float:
+    return float(
+        np.quantile([each.e2e_s for test in ran for each in test.result.points[0].requests if each.e2e_s], 2 / 3)
+    )
+
+
+def compared(ran: Ran, fitted: Fitted, note: str) -> str:
     point = ran.result.points[0]
-    trial = trial_of(point, pool.terms)
+    trial = trial_of(point, fitted.pool.terms)
     assert not isinstance(trial, NotRepeatable)
-    told = replay(step, trial)
+    told = replay(fitted.step, trial)
     good = [each for each in point.requests if each.tpot_s is not None and each.ttft_s is not None]
     cells = [ran.name, note, f"{ran.test.rate_rps:g}"]
     seen = {
@@ -418,7 +434,9 @@ def compared(ran: Ran, step: StepModel, pool: PoolUnderTest, note: str, kv_token
         cells.append(f"{1000 * one:.0f} / {1000 * other:.0f} ({one / other - 1.0:+.0%})")
     rates = (told.ttft_s.size / told.duration_s, point.achieved_rps or math.nan)
     cells.append(" / ".join(f"{each:.2f}" for each in rates))
-    cells.append(f"{kv_peak_tokens(told, trial):,.0f} / {ran.kv_fraction * kv_tokens:,.0f}")
+    met = [float(np.mean(each <= fitted.slo_s)) for each in (told.e2e_s, seen["e2e"])]
+    cells.append(" / ".join(f"{rate * share:.2f} ({share:.0%})" for rate, share in zip(rates, met, strict=True)))
+    cells.append(f"{kv_peak_tokens(told, trial):,.0f} / {ran.kv_fraction * fitted.kv_tokens:,.0f}")
     cells.append(f"{ran.asked_fraction:.0%} / {ran.counted_fraction:.0%}")
     return "| " + " | ".join(cells) + " |"
 
@@ -434,7 +452,7 @@ def six_rates(
     yield tested(tool, pool, work, again, prefix=True)
 
 
-def calibrated(pool: PoolUnderTest, ran: Sequence[Ran], work: Path) -> StepModel:
+def calibrated(pool: PoolUnderTest, ran: Sequence[Ran], work: Path) -> Fitted:
     """The fit, which is also written as `ullage calibrate` would write it: for where a measurement does not end."""
     named = [(each.name, each.result) for each in ran]
     found = fit_tests(pool.estimate, named, pool.terms, source=pool.source, accepted=("physics",))
@@ -454,7 +472,7 @@ def calibrated(pool: PoolUnderTest, ran: Sequence[Ran], work: Path) -> StepModel
         day=today(None),
     )
     (work / "two-rates.json").write_text(to_text(answer.to_dict()))
-    return found.step
+    return Fitted(step=found.step, pool=pool, kv_tokens=kv_said(work / "ready-1.log"), slo_s=slo_of(ran))
 
 
 def flags_known(venv: Path, work: Path) -> str:
@@ -501,25 +519,24 @@ def measured(work: Path, program: Path, minutes: float) -> str:
 
 
 COLUMNS = (
-    "test", "", "req/s", "TTFT p50, ms", "TPOT p50, ms", "E2E p50, ms", "answered a second", "KV peak, tokens",
-    "prefix hits asked / counted",
+    "test", "", "req/s", "TTFT p50, ms", "TPOT p50, ms", "E2E p50, ms", "answered a second",
+    "goodput a second (share within the SLO)", "KV peak, tokens", "prefix hits asked / counted",
 )  # fmt: skip
 
 
-def show(ran: Sequence[Ran], step: StepModel, pool: PoolUnderTest, kv_tokens: float) -> None:
-    print("\nPredicted / measured (error):\n\n| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+def show(ran: Sequence[Ran], fitted: Fitted) -> None:
+    print(f"\nPredicted / measured (error); the SLO of goodput is an E2E of {1000 * fitted.slo_s:.0f} ms:\n")
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     for place, each in enumerate(ran):
-        print(compared(each, step, pool, "fitted" if place in CALIBRATED_ON else "predicted", kv_tokens), flush=True)
+        print(compared(each, fitted, "fitted" if place in CALIBRATED_ON else "predicted"), flush=True)
 
 
-def cache_off(
-    tool: InstalledTool | None, pool: PoolUnderTest, work: Path, step: StepModel, requests: int, times: float
-) -> None:
-    kv_tokens = kv_said(work / "ready-1.log")
+def cache_off(tool: InstalledTool | None, fitted: Fitted, work: Path, requests: int, times: float) -> None:
     for place, rate in enumerate(times * RATES_RPS[each] for each in (1, 3)):
         name = f"{rate:g} off"
         test = PlannedTest(name=name, shape=TestShape.MIX, rate_rps=rate, requests=requests, seed=20 + place)
-        print(compared(tested(tool, pool, work, test, prefix=False), step, pool, "cache off", kv_tokens), flush=True)
+        ran = tested(tool, fitted.pool, work, test, prefix=False)
+        print(compared(ran, fitted, "cache off"), flush=True)
 
 
 def again(work: Path, requests: int, times: float) -> None:
@@ -527,10 +544,10 @@ def again(work: Path, requests: int, times: float) -> None:
     write_sheet(work, [one for at in CALIBRATED_ON for one in load_tests([work / f"{times * RATES_RPS[at]:g}.json"])])
     pool = world(work)
     ran = list(six_rates(None, pool, work, requests, times))
-    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
-    show(ran, step, pool, kv_said(work / "ready-1.log"))
+    fitted = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
+    show(ran, fitted)
     if (work / f"{times * RATES_RPS[3]:g}-off.json").exists():
-        cache_off(None, pool, work, step, requests, times)
+        cache_off(None, fitted, work, requests, times)
 
 
 def production(
@@ -669,7 +686,7 @@ def phases(venv: Path, work: Path, minutes: float, requests: int, *, resume: boo
 def _phases(
     engine: Engine, program: Path, work: Path, address: str, minutes: float, requests: int, resume: bool, times: float
 ) -> None:
-    first_s, kv_tokens = engine.ready_s, kv_said(engine.log)
+    first_s = engine.ready_s
     write_sheet(work)
     pool, tool = world(work), find_tool(str(program))
     # The first requests compile and warm what the engine left for them.
@@ -678,12 +695,12 @@ def _phases(
     ran = list(six_rates(None if resume else tool, pool, work, requests, times))
     write_sheet(work, [ran[each].result for each in CALIBRATED_ON])
     pool = world(work)
-    step = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
-    show(ran, step, pool, kv_tokens)
+    fitted = calibrated(pool, [ran[each] for each in CALIBRATED_ON], work)
+    show(ran, fitted)
     if minutes <= 0.0:
         engine.stop()
         engine = start(program, work, "no-prefix", prefix=False)
-        cache_off(tool, pool, work, step, requests, times)
+        cache_off(tool, fitted, work, requests, times)
         return
     print(f"\n{measured(work, program, minutes)}\n", flush=True)
     engine, stretch = production(tool, engine, program, work, 2 * requests)
@@ -701,7 +718,7 @@ def _phases(
     engine.stop()
     engine = start(program, work, "no-prefix", prefix=False)
     print("\n| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
-    cache_off(tool, pool, work, step, requests, times)
+    cache_off(tool, fitted, work, requests, times)
     engine.stop()
     print(held(work, address, *stretch))
 
