@@ -63,7 +63,7 @@ def test_every_name_of_a_memory_budget_is_explained() -> None:
     assert_explained(made.to_dict(), made.explained)
 
 
-@pytest.mark.parametrize("verb", ["size", "options", "drill", "cost"])
+@pytest.mark.parametrize("verb", ["size", "options", "drill", "cost", "risk"])
 def test_every_name_of_other_verbs_is_explained(verb: str) -> None:
     made = getattr(verbs, verb)(SMALL, as_of=AS_OF)
     assert_explained(made.to_dict(), made.explained)
@@ -74,4 +74,4 @@ def test_every_name_of_other_verbs_is_explained(verb: str) -> None:
 def test_a_verb_whose_document_explains_numbers_takes_the_option() -> None:
     """Whatever lists figures and assumptions at its end, or figures with inputs, can be asked about each."""
     taking = {verb for verb in VERBS if any("--explain" in each.opts for each in _command(verb).params)}
-    assert taking >= {"plan", "curve", "memory", "size", "options", "drill", "cost"}
+    assert taking >= {"plan", "curve", "memory", "size", "options", "drill", "cost", "buy", "risk"}

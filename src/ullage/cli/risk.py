@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ullage.cli.options import AsJson, AsOf, Limit, NoColor, PlanArgument, Quiet, RunOn, Seed, Set, Traffic
+from ullage.cli.options import AsJson, AsOf, Explain, Limit, NoColor, PlanArgument, Quiet, RunOn, Seed, Set, Traffic
 from ullage.cli.terminal import answered, ask_verb
 
 
@@ -21,6 +21,7 @@ def command(
     ] = None,
     changed: Set = None,
     traffic: Traffic = None,
+    explain: Explain = None,
     json: AsJson = False,
     as_of: AsOf = None,
     seed: Seed = 0,
@@ -38,4 +39,4 @@ def command(
 
     ask = partial(verbs.risk, file, bad_hour=bad_hour, as_of=as_of, seed=seed, limit=limit, run_on=run_on)
     found = ask_verb("studying", ask, changed, traffic, quiet=quiet, example=file is None)
-    return answered(found, json=json, no_color=no_color)
+    return answered(found, json=json, no_color=no_color, explain=explain, verb="risk")

@@ -47,6 +47,12 @@ class RiskAnswer(VerbAnswer):
 
         return risk_page(self.plan, self.study, self.bad_hour_usd)
 
+    def printed(self) -> object:
+        return self.study, tuple(self.study.figures.values())
+
+    def dated(self) -> datetime.date:
+        return self.plan.as_of
+
     def to_dict(self) -> dict[str, Any]:
         from ullage.report.encode import document
 

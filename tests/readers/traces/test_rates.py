@@ -222,6 +222,12 @@ def test_of_a_series_only_its_value_is_mapped_and_once(mapping: dict[str, str], 
         profiled(series, mapping=mapping)
 
 
+def test_windows_that_hold_less_than_half_a_request_are_refused(tmp_path: Path) -> None:
+    path = csv(tmp_path / "a.csv", "Time,model,requests", [f"{stamp(at)},m,0.3" for at in range(24)])
+    with pytest.raises(InputError, match=r"a\.csv = 'windows of 3600 s': hold less than half a request each"):
+        profiled(path, mapping={"requests": "requests"})
+
+
 def test_a_mapped_rate_needs_a_time_and_a_column_of_its_own(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "place,requests", [f"{at},{at + 1}" for at in range(24)])
     with pytest.raises(InputError, match="place, requests': holds no column that is known as a time"):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ullage.errors import InputError
 from ullage.workload.anomalies import Anomaly, AnomalyKind, Severity
 from ullage.workload.answers import arrays, literal, one_row
 from ullage.workload.profile.series import ValueCounts, second_counts, value_counts
@@ -30,6 +31,13 @@ def summarise_windows(table: RateTable) -> Summary:
     told = [each for each in DIMENSIONS if one_row(table.rates.aggregate(f'count("{each}")'))[0]]
     groups = {dimension: _parts(table, dimension) for dimension in told}
     whole = _part(table, "true")
+    if whole.requests == 0:
+        raise InputError(
+            field=", ".join(table.sources[:3]),
+            value=f"windows of {table.width_s:g} s",
+            problem="hold less than half a request each",
+            fix="Give rates above 0; where they are low, export wider windows.",
+        )
     if "model" in groups:
         is_even = len({part.watched for part in groups["model"].values()}) == 1
         whole = replace(whole, watched=None, evenly_watched=is_even)
