@@ -1,5 +1,8 @@
 """How far predicted operating points are from measured ones (`python -m bench.accuracy_point`; part of bench.accuracy).
 
+    python -m bench.accuracy_point             all of the below
+    python -m bench.accuracy_point --mlperf    MLPerf alone
+
 - A sweep calibrated on the lower half of its rates: the highest rate that still passes, every run simulated as run.
 - A system calibrated on its MLPerf Offline rate: its Server and Interactive rates under MLPerf's p99 limits.
 - Both with their bands: how often the band holds. For estimates and for sweeps it is the band that a plan would state,
@@ -9,6 +12,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections import Counter, defaultdict
@@ -46,10 +50,11 @@ class Coverage:
     is_inside: bool
 
 
-def sections() -> Iterator[Iterator[str]]:
+def sections(*, mlperf_alone: bool = False) -> Iterator[Iterator[str]]:
     """The tables, one after another; the last one needs what the others found."""
     covered: list[Coverage] = []
-    yield _sweeps(covered)
+    if not mlperf_alone:
+        yield _sweeps(covered)
     yield _mlperf(covered)
     yield _bands(covered)
 
@@ -254,8 +259,10 @@ def _bands(covered: list[Coverage]) -> Iterator[str]:
 
 
 def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--mlperf", action="store_true")
     started = time.monotonic()
-    for section in sections():
+    for section in sections(mlperf_alone=options.parse_args().mlperf):
         print("\n".join(section), flush=True)
         print()
     print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
