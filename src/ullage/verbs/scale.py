@@ -95,14 +95,18 @@ def scale(
             field="weeks", value=weeks, problem="must be 1 to 8", fix="Give how many weeks to evaluate rules on."
         )
     present = read_rules([Path(each) for each in rules]) if rules else ()
-    for each in present:
-        require_known(each)
+    if all(each.unread for each in present):
+        for each in present:
+            require_known(each)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
         played_days = SEARCH_DAYS + RULE_DAYS * days * weeks
         found = planned(source, run, parse_changes(set, traffic), played_days=played_days)
         if isinstance(found, Rejection):
             return found
         passed_over = _passed_over(found, present)
+        for pool in found.pools:
+            for each in _of_pool(found, pool, present):
+                require_known(each)
         run.progress(0.5, "scaling rules")
         return ScaleAnswer(
             plan=found,
@@ -125,18 +129,30 @@ def require_known(given: ReadRule) -> None:
         )
 
 
+def _of_pool(plan: Plan, pool: PoolPlan, present: Sequence[ReadRule]) -> list[ReadRule]:
+    """The rules that scale what is called as the pool is; the only pool of a plan takes all where none does."""
+    named = [each for each in present if each.target == pool.spec.name]
+    return list(present) if not named and len(plan.pools) == 1 else named
+
+
 def _passed_over(plan: Plan, present: Sequence[ReadRule]) -> tuple[str, ...]:
-    """Of several pools each takes the rules that scale what is called as it is; a file with no such rule is refused."""
+    """Rules that no pool takes, and rules of several workloads that the only pool takes for want of its name; a file
+    with no rule of any of several pools is refused."""
     names = [each.spec.name for each in plan.pools]
-    strays = [each for each in present if len(names) > 1 and each.target not in names]
-    if strays and len(strays) == len(present):
+    taken = [each for pool in plan.pools for each in _of_pool(plan, pool, present)]
+    strays = [each for each in present if each not in taken]
+    if strays and not taken:
         raise InputError(
             field=strays[0].rule.where,
             value=strays[0].target,
             problem=f"is what it scales, and the plan's pools are {', '.join(names)}",
             fix="Give the plan's pools the names of the workloads they describe.",
         )
-    return tuple(f"{each.rule.name} scales {each.target}, which is no pool of this plan." for each in strays)
+    notes = tuple(f"{each.rule.name} scales {each.target}, which is no pool of this plan." for each in strays)
+    if len({each.target for each in taken} - set(names)) > 1:
+        said = ", ".join(f"{each.rule.name} scales {each.target}" for each in taken)
+        notes += (f"{said}: none has the name of the pool, {names[0]}, and all are simulated as rules of it.",)
+    return notes
 
 
 def _compared(
@@ -149,10 +165,10 @@ def _compared(
     weeks: int,
     progress: Progress,
 ) -> ScalingComparison:
-    """One pool of a plan; a rule belongs to the pool of its target's name, or to the only pool."""
+    """One pool of a plan, with the rules that belong to it."""
     from ullage.scaling.compare import compare_rules
 
-    own = [each.rule for each in present if len(plan.pools) == 1 or each.target == pool.spec.name]
+    own = [each.rule for each in _of_pool(plan, pool, present)]
     case = comparison_case(plan, pool, own, days=days, weeks=weeks)
     found = compare_rules(case, report=lambda share, what: progress(0.5 + 0.5 * share, what))
     return replace(found, notes=(*found.notes, *notes))
