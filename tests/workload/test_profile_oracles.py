@@ -10,7 +10,7 @@ import pytest
 
 from ullage.workload.profile.bursts import bursts_of
 from ullage.workload.profile.seasons import growth_of, season_of
-from ullage.workload.profile.series import SecondCounts, ValueCounts, distribution, scaled
+from ullage.workload.profile.series import SecondCounts, ValueCounts, distribution, merge_seconds, scaled, second_counts
 from ullage.workload.profile.shapes import _explained
 
 DAY_S = 86_400
@@ -18,7 +18,7 @@ DAY_S = 86_400
 
 def hourly(counts: Sequence[float]) -> SecondCounts:
     """So many requests in each hour, all in its first second."""
-    return SecondCounts(seconds=np.arange(len(counts), dtype=np.int64) * 3600, counts=np.array(counts, dtype=np.int64))
+    return second_counts(np.arange(len(counts), dtype=np.int64) * 3600, np.array(counts, dtype=np.int64))
 
 
 def test_a_constant_rate_has_no_season() -> None:
@@ -60,7 +60,7 @@ def test_a_week_on_a_calendar_begins_on_monday() -> None:
 def test_growth_is_that_of_equal_weekdays() -> None:
     """Twice as much every week, whatever the days of the week differ by."""
     days = [100.0 * (2.0 ** (day / 7)) * (0.5 if day % 7 > 4 else 1.0) for day in range(28)]
-    counts = SecondCounts(seconds=np.arange(28, dtype=np.int64) * DAY_S, counts=np.array(days, dtype=np.int64))
+    counts = second_counts(np.arange(28, dtype=np.int64) * DAY_S, np.array(days, dtype=np.int64))
     found = growth_of(counts, first_s=0.0, last_s=28.0 * DAY_S)
     assert found is not None
     assert found.days == 28
@@ -86,7 +86,7 @@ def test_a_burst_is_as_long_high_and_steep_as_it_was() -> None:
     rates = np.full(3 * 3600, 2)
     rates[5400:5430] = 8
     rates[5430:5460] = 12
-    counts = SecondCounts(seconds=np.arange(rates.size, dtype=np.int64), counts=rates.astype(np.int64))
+    counts = second_counts(np.arange(rates.size, dtype=np.int64), rates.astype(np.int64))
     found = bursts_of(counts, first_s=0.0, last_s=float(rates.size), resolution_s=0.001)
     assert found is not None
     assert found.episodes == 1
@@ -104,7 +104,7 @@ def test_a_burst_is_as_long_high_and_steep_as_it_was() -> None:
 
 
 def test_whole_bins_alone_are_counted() -> None:
-    counts = SecondCounts(seconds=np.arange(100, dtype=np.int64), counts=np.ones(100, dtype=np.int64))
+    counts = second_counts(np.arange(100, dtype=np.int64), np.ones(100, dtype=np.int64))
     assert counts.binned(10, 5.0, 95.0).tolist() == [10] * 8
     assert counts.binned(10, 0.0, 100.0).tolist() == [10] * 10
     assert counts.binned(60, 10.0, 100.0).tolist() == []
@@ -119,3 +119,25 @@ def test_one_value_is_its_own_distribution_and_none_has_none() -> None:
     doubled = scaled(one, 2.0, "s")
     assert doubled is not None
     assert (doubled.mean_value, set(doubled.values), doubled.unit) == (14.0, {14.0}, "s")
+
+
+@pytest.mark.parametrize(
+    "seconds", [np.arange(100, 400), np.arange(7, 4000, 3), np.array([5, 90_000, 91_000, 900_001])]
+)
+@pytest.mark.parametrize("height", [3, 70_000, 5_000_000_000])
+def test_seconds_are_counted_alike_however_they_are_held(seconds: np.ndarray, height: int) -> None:
+    """Dense and sparse, in two bytes or eight, whole or merged from parts, against plain sums."""
+    counts = np.random.default_rng(3).integers(1, height, len(seconds))
+    halves = [second_counts(seconds[part::2], counts[part::2]) for part in (0, 1)]
+    for held in (second_counts(seconds, counts), merge_seconds(halves)):
+        assert held.total == counts.sum()
+        assert held.seconds.tolist() == seconds.tolist()
+        assert held.counts.tolist() == counts.tolist()
+        for width, first, last in ((1, 0.0, 5000.0), (10, 95.5, 399.0), (60, 130.0, 900_500.0), (3600, 0.0, 1e6)):
+            start, stop = math.ceil(first / width), math.floor(last / width)
+            places = seconds // width
+            inside = [counts[places == at].sum() for at in range(start, min(stop, start + 400))]
+            assert held.binned(width, first, last)[:400].tolist() == inside
+            found = held.window_counts(width, first, last)
+            assert found.total == max(0, stop - start)
+            assert (found.values * found.counts).sum() == counts[(places >= start) & (places < stop)].sum()

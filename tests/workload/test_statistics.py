@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from support.traces import make_trace
+from ullage.report.encode import to_json
 from ullage.workload.profile.arrivals import arrivals_of, window_rates
 from ullage.workload.profile.bursts import DEVIATIONS, SKEW_REQUESTS, bursts_of
 from ullage.workload.profile.inflight import inflight_of
@@ -347,3 +348,14 @@ def test_two_pairs_are_enough_to_be_correlated_and_one_is_not() -> None:
 
     assert of(1) is None
     assert of(1, 1) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_a_log_asked_for_in_stretches_gives_the_same_profile(is_sorted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = poisson(0.5, 4000.0)
+    times = times if is_sorted else np.random.default_rng(5).permutation(times)
+    tenants = [f"t{at * at % 5}" for at in range(len(times))]
+    trace = make_trace(arrival_s=times.tolist(), prompt_tokens=[5] * len(times), tenant=tenants)
+    whole = to_json(profile(trace))
+    monkeypatch.setattr("ullage.workload.profile.summarise.MOST_CELLS", 100)
+    assert to_json(profile(trace)) == whole

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,14 +55,29 @@ class ValueCounts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecondCounts:
-    """How many requests arrived in each second, numbered from the clock's zero; seconds without any are left out."""
+    """How many requests arrived in each second, numbered from the clock's zero.
 
-    seconds: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    `held` are the counts of every second from `start_s` on, in as few bytes as they need: months of seconds are kept
+    for each model and tenant. Where few seconds have a request, `held` are the counts of the seconds `listed`.
+    """
+
+    start_s: int
+    held: NDArray[Any]
+    listed: NDArray[np.int64] | None = None
 
     @property
     def total(self) -> int:
-        return int(self.counts.sum())
+        return int(self.held.sum(dtype=np.int64))
+
+    @property
+    def seconds(self) -> NDArray[np.int64]:
+        """The seconds in which requests arrived."""
+        return self.start_s + np.flatnonzero(self.held) if self.listed is None else self.listed
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many arrived in each of `seconds`."""
+        return (self.held[self.held > 0] if self.listed is None else self.held).astype(np.int64)
 
     def binned(self, width_s: int, first_s: float, last_s: float) -> NDArray[np.int64]:
         """Counts in every whole bin of this width between two times, empty bins included.
@@ -73,21 +89,37 @@ class SecondCounts:
         stop = math.floor(last_s / width_s)
         if stop <= start:
             return np.zeros(0, dtype=np.int64)
-        bins = self.seconds // width_s
+        if self.listed is None:
+            return self._dense_bins(width_s, start, stop)
+        bins = self.listed // width_s
         inside = (bins >= start) & (bins < stop)
-        found = np.bincount(bins[inside] - start, weights=self.counts[inside], minlength=stop - start)
+        found = np.bincount(bins[inside] - start, weights=self.held[inside], minlength=stop - start)
         return found.astype(np.int64)
 
-    def window_counts(self, width_s: int, first_s: float, last_s: float) -> ValueCounts:
-        """How often each count occurs in the bins of `binned`, empty ones too, without writing those out.
+    def _dense_bins(self, width_s: int, start: int, stop: int) -> NDArray[np.int64]:
+        found = np.zeros(stop - start, dtype=np.int64)
+        # The seconds of these bins that are held, from the border of a bin on.
+        low, high = max(start * width_s, self.start_s), min(stop * width_s, self.start_s + len(self.held))
+        if high <= low:
+            return found
+        first = low // width_s
+        borders = np.maximum(np.arange(first, -(-high // width_s)) * width_s, low) - self.start_s
+        inside = self.held[: high - self.start_s]
+        found[first - start : first - start + len(borders)] = np.add.reduceat(inside, borders, dtype=np.int64)
+        return found
 
-        Ten requests in five years have 160 million seconds between them.
+    def window_counts(self, width_s: int, first_s: float, last_s: float) -> ValueCounts:
+        """How often each count occurs in the bins of `binned`, empty ones too, without writing those out where they
+        are many: ten requests in five years have 160 million seconds between them.
         """
+        if self.listed is None:
+            bins = self.binned(width_s, first_s, last_s)
+            return value_counts(*np.unique(bins, return_counts=True))
         start = math.ceil(first_s / width_s)
         windows = max(0, math.floor(last_s / width_s) - start)
-        bins = self.seconds // width_s
+        bins = self.listed // width_s
         inside = (bins >= start) & (bins < start + windows)
-        _, held = _added(bins[inside], self.counts[inside])
+        _, held = _added(bins[inside], self.held[inside])
         empty = windows - len(held)
         return value_counts(np.r_[0, held], np.r_[empty, np.ones_like(held)])
 
@@ -98,8 +130,26 @@ def value_counts(values: NDArray[np.int64], counts: NDArray[np.int64]) -> ValueC
 
 
 def second_counts(seconds: NDArray[np.int64], counts: NDArray[np.int64]) -> SecondCounts:
-    """Sorted, with equal seconds added up."""
-    return SecondCounts(**dict(zip(("seconds", "counts"), _added(seconds, counts), strict=True)))
+    """Equal seconds added up."""
+    keys, added = _added(seconds, counts)
+    if len(keys) == 0:
+        return SecondCounts(start_s=0, held=added, listed=keys)
+    start_s = int(keys[0])
+    span = int(keys[-1]) - start_s + 1
+    if span > _SPARSE_SECONDS * len(keys):
+        return SecondCounts(start_s=start_s, held=added, listed=keys)
+    held = np.zeros(span, dtype=_narrowest(added))
+    held[keys - start_s] = added
+    return SecondCounts(start_s=start_s, held=held)
+
+
+# A second that is listed takes sixteen bytes, one that is held two.
+_SPARSE_SECONDS = 8
+
+
+def _narrowest(counts: NDArray[np.int64]) -> type[np.unsignedinteger[Any]] | type[np.int64]:
+    most = int(counts.max(initial=0))
+    return np.uint16 if most < 1 << 16 else np.uint32 if most < 1 << 32 else np.int64
 
 
 def merge_values(parts: Sequence[ValueCounts]) -> ValueCounts:
@@ -107,7 +157,17 @@ def merge_values(parts: Sequence[ValueCounts]) -> ValueCounts:
 
 
 def merge_seconds(parts: Sequence[SecondCounts]) -> SecondCounts:
-    return second_counts(_joined([part.seconds for part in parts]), _joined([part.counts for part in parts]))
+    given = [part for part in parts if len(part.held)]
+    if not given or any(part.listed is not None for part in given):
+        return second_counts(_joined([part.seconds for part in given]), _joined([part.counts for part in given]))
+    start_s = min(part.start_s for part in given)
+    span = max(part.start_s + len(part.held) for part in given) - start_s
+    if span > _SPARSE_SECONDS * sum(len(part.held) for part in given):
+        return second_counts(_joined([part.seconds for part in given]), _joined([part.counts for part in given]))
+    added = np.zeros(span, dtype=np.int64)
+    for part in given:
+        added[part.start_s - start_s : part.start_s - start_s + len(part.held)] += part.held
+    return SecondCounts(start_s=start_s, held=added.astype(_narrowest(added)))
 
 
 def distribution(values: NDArray[np.float64] | NDArray[np.int64], unit: str) -> Distribution | None:

@@ -30,6 +30,8 @@ MOST_GROUPS = 8
 OTHERS = "(others)"
 UNKNOWN = "(unknown)"
 UNCLASSIFIED = "(unclassified)"
+# Seconds of all groups together that are counted in one question; a longer log is asked for in stretches of time.
+MOST_CELLS = 8_000_000
 # Sessions of single groups are computed one group after another; beyond so many rows that takes minutes.
 MOST_ROWS_FOR_GROUP_SESSIONS = 5_000_000
 
@@ -68,8 +70,9 @@ def summarise(
     groupings = groupings_of(trace, classes) if groupings is None else groupings
     origin_s = trace.start_epoch_s or 0.0
     first_s, last_s = _ends(trace, origin_s)
-    groups = {grouping.dimension: _parts(trace, grouping) for grouping in groupings}
-    whole = _whole(trace, groups)
+    ends = first_s - origin_s, last_s - origin_s
+    groups = {grouping.dimension: _parts(trace, grouping, ends) for grouping in groupings}
+    whole = _whole(trace, groups, ends)
     order, gaps = order_and_gaps(trace, whole.arrivals)
     in_order = order is not None and order.backward_steps == 0
     tenants = [name for name in groups.get("tenant", {}) if name not in (OTHERS, UNKNOWN)]
@@ -158,11 +161,11 @@ def _ends(trace: Trace, origin_s: float) -> tuple[float, float]:
     return origin_s + least, origin_s + most
 
 
-def _parts(trace: Trace, grouping: Grouping) -> dict[str, Part]:
+def _parts(trace: Trace, grouping: Grouping, ends: tuple[float, float]) -> dict[str, Part]:
     """One part for each group that has requests, in the order of the grouping."""
     places = len(grouping.labels)
     code = grouping.code
-    seconds = _split(_counted(trace, code, second_sql(trace)), places) if trace.clock.orders_requests else None
+    seconds = _seconds(trace, code, places, ends) if trace.clock.orders_requests else None
     lengths = {
         column: _split(_counted(trace, code, column, f"{column} IS NOT NULL"), places)
         for column in TOKEN_COLUMNS
@@ -174,7 +177,7 @@ def _parts(trace: Trace, grouping: Grouping) -> dict[str, Part]:
     return {
         label: Part(
             requests=requests[place],
-            arrivals=second_counts(*seconds[place]) if seconds else _no_seconds(),
+            arrivals=seconds[place] if seconds else _no_seconds(),
             lengths={column: value_counts(*split[place]) for column, split in lengths.items()},
             outcomes=outcomes.get(place, {}),
             joint=joints.get(place),
@@ -185,11 +188,11 @@ def _parts(trace: Trace, grouping: Grouping) -> dict[str, Part]:
     }
 
 
-def _whole(trace: Trace, groups: Mapping[str, Mapping[str, Part]]) -> Part:
+def _whole(trace: Trace, groups: Mapping[str, Mapping[str, Part]], ends: tuple[float, float]) -> Part:
     """All requests: the sum of the groups of any dimension, or counted where there is none."""
     everything = Grouping(dimension="", expression="'all'", names=("all",), distinct_names=1)
     if not groups:
-        return _parts(trace, everything)["all"]
+        return _parts(trace, everything, ends)["all"]
     whole = add_parts(list(next(iter(groups.values())).values()))
     return whole if whole.joint is not None else replace(whole, joint=_joints(trace, everything.code).get(0))
 
@@ -242,6 +245,21 @@ def add_loads(loads: Sequence[HeldLoad]) -> HeldLoad | None:
     )
 
 
+def _seconds(trace: Trace, code: str, places: int, ends: tuple[float, float]) -> list[SecondCounts]:
+    """Requests of each place by second, asked for stretch by stretch, so that memory does not grow with the log."""
+    span_s = ends[1] - ends[0]
+    stretches = max(1, math.ceil(min(span_s * places, trace.rows.kept_rows) / MOST_CELLS))
+    borders = [ends[0] + span_s * at / stretches for at in range(1, stretches)]
+    found: list[list[SecondCounts]] = [[] for _ in range(places)]
+    for low, high in zip([None, *borders], [*borders, None], strict=True):
+        conditions = [] if low is None else [f"arrival_s >= {low!r}"]
+        conditions += [] if high is None else [f"arrival_s < {high!r}"]
+        counted = _counted(trace, code, second_sql(trace), " AND ".join(conditions) or "true")
+        for place, split in enumerate(_split(counted, places)):
+            found[place].append(second_counts(*split))
+    return [merge_seconds(each) for each in found]
+
+
 def _counted(trace: Trace, code: str, value: str, where: str = "true") -> dict[str, NDArray[Any]]:
     return arrays(
         trace.query(
@@ -277,7 +295,7 @@ def _outcomes(trace: Trace, code: str) -> tuple[dict[int, int], dict[int, dict[s
 
 def _no_seconds() -> SecondCounts:
     nothing = np.zeros(0, dtype=np.int64)
-    return SecondCounts(seconds=nothing, counts=nothing)
+    return second_counts(nothing, nothing)
 
 
 # ---- lengths together, load, the rest ----------------------------------------------------------------
