@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from support.planned import SMALL, planned
+from ullage import files
 from ullage.cost.bill import Bill, monthly_bill
 from ullage.cost.quotes import PriceChoice, quotes_of
 from ullage.evidence import Figure, assumptions_of, number
@@ -43,6 +45,23 @@ def test_default_lengths_are_said_with_their_part_of_the_bill() -> None:
     assert number(found["default lengths"].moves) == pytest.approx(1.0, abs=1e-6), "both classes have default lengths"
     text = "\n".join(each.plain for each in Screen(answer=answer(plan)).lines())
     assert "bill +100 %: lengths of chat" in text
+
+
+@pytest.mark.slow
+def test_cache_hits_that_nobody_stated_are_said_with_the_replicas_that_they_save() -> None:
+    usual = planned()
+    found = named(answer(usual).surprises)["default cache hits"]
+    assert "chat (29 % of prompt tokens), coding (43 % of prompt tokens)" in found.sentence
+    assert "State cached_fraction" in found.sentence
+    text = (Path(files.__file__).parent / "example.yaml").read_text()
+    stated = {
+        share: planned(text.replace("      slo:", f"      cached_fraction: {share}\n      slo:"))
+        for share in ("0%", "40%")
+    }
+    assert all("default cache hits" not in named(answer(each).surprises) for each in stated.values())
+    # Stated at zero, the plan is dearer by at least what the sentence says.
+    dearer = bill_of(stated["0%"]).total_usd / bill_of(usual).total_usd - 1.0
+    assert MOST_UNSAID_FRACTION < number(found.moves) <= dearer
 
 
 @pytest.mark.slow

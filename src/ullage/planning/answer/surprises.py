@@ -59,6 +59,7 @@ def _of_pool(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
         yield from _price_of_another_machine(plan, pool, bill, book)
     yield from _whole_machines(plan, pool, bill)
     yield from _node_size(plan, pool, bill)
+    yield from _default_hits(plan, pool, bill)
     yield from _seed(plan, pool, bill)
 
 
@@ -251,6 +252,44 @@ def _default_peaks(plan: Plan, bill: Bill) -> Iterator[Surprise]:
                 inputs=(peak, *_total(bill)),
             ),
         )
+
+
+def _default_hits(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
+    """Classes whose prefix-cache hits are ours: the replicas that would compute those prompts instead."""
+    demand = plan.figures_of("demand")
+    prefill = plan.figures_of("step_model", pool.spec.name)["step.prefill_1000_s"]
+    shared = plan.figures_of("scorecard", pool.spec.name)["score.cached_fraction"]
+    uses = bill.use.classes_of(pool.spec.name)
+    found = sum(each.cached_tokens for each in uses) / max(1.0, sum(each.prompt_tokens for each in uses))
+    slow_ratio = pool.steady_fleet.size.band.slow_ratio
+    said, replicas, inputs = [], 0.0, []
+    for use in uses:
+        hits = demand[f"demand.{use.name}.cached_fraction"]
+        if hits.evidence is not Evidence.ASSUMED or not (use.cached_tokens and use.requests):
+            continue
+        (asked,) = (each for each in pool.demand.classes if each.name == use.name)
+        # The bill's hits are those of all hours, the fleet's those of the planning rate.
+        cached_tokens = use.cached_tokens * number(shared) / found
+        said.append(f"{use.name} ({100 * cached_tokens / use.prompt_tokens:.0f} % of prompt tokens)")
+        replicas += asked.planning_rps * cached_tokens / use.requests * slow_ratio * number(prefill) / 1000.0
+        inputs += [hits, asked.figures[f"demand.{use.name}.planning_rate"]]
+    if not said:
+        return
+    total = pool.reserves.total_replicas
+    yield Surprise(
+        name="default cache hits",
+        sentence=f"{_of(plan, pool)}prefix-cache hits of {', '.join(said[:3])}{' and others' if len(said) > 3 else ''} "
+        f"are a default; computing them takes at least {replicas:.2g} replicas more. State cached_fraction",
+        moves=_moves(
+            plan,
+            pool,
+            "default_cache_hits",
+            _device_usd(bill, pool) * replicas / total / bill.total_usd,
+            "devices on the bill x sum of (planning rate x cached tokens of a request x time to prefill a token x "
+            f"{slow_ratio:.3g} for conservative step times) / {total} replicas / bill: replicas that are all busy",
+            (*inputs, shared, prefill, *_total(bill)),
+        ),
+    )
 
 
 def _seed(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
