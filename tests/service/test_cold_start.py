@@ -62,6 +62,7 @@ def test_only_what_is_sent_at_first_waits_for_a_cold_engine() -> None:
     assert cold.duration_s == pytest.approx(warm.duration_s + 30.0)
 
 
+@pytest.mark.slow
 def test_a_planted_cold_start_comes_back_and_leaves_prefill_alone() -> None:
     found = calibrate(TIMES, FLOOR, [measured(4, 2.0), measured(64, 20.0)])
     assert found.cold_start.first_s == pytest.approx(2.0, rel=0.1)

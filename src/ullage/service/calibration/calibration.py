@@ -43,8 +43,12 @@ ERROR_SPREADS = {"tpot": 0.04, "ttft": 0.10, "rate": 0.05}
 APART_ERROR_SPREADS = {**ERROR_SPREADS, "ttft": 0.35}
 # A factor that the tests have narrowed to less than this share of its prior spread is known from them.
 IDENTIFIED_FRACTION = 0.6
-# What the error spreads above are worth, as if so many points had been measured and lain that far from their fit.
+# How far points lie from a fit at least, for the band: as repeats of one published run differ (bench/CHOICES.md).
+REPEAT_SPREADS = {"tpot": 0.02, "ttft": 0.08}
+# What these are worth, as if so many points had been measured and lain that far from their fit.
 PRIOR_POINTS = 4
+# And the degrees of freedom of all spreads: those of factors and repeats are known from hundreds of published points.
+PRIOR_DEGREES = 20
 # 80 % of a normal distribution lie within so many spreads.
 BAND_SPREADS = 1.2816
 # A cold start is taken for one where the fit gains by so much more than factors can, in squares of their spreads.
@@ -178,7 +182,7 @@ def calibrate(times: RequestTimes, floor: Floor, measurements: Sequence[Measurem
             fit_spreads={
                 kind: _fit_spread(kind, residuals, is_apart=_are_apart(measurements)) for kind in ("tpot", "ttft")
             },
-            degrees=PRIOR_POINTS + len(measurements),
+            degrees=(PRIOR_POINTS if _are_apart(measurements) else PRIOR_DEGREES) + len(measurements),
         ),
         cold_start=NO_COLD_START if cold is None else cold.start,
     )
@@ -284,7 +288,7 @@ def _fit_spread(kind: str, residuals: Sequence[Residual], *, is_apart: bool) -> 
         if _kind_of(each.latency) == kind and math.isfinite(each.error_ratio) and each.error_ratio > 0:
             own.setdefault(each.point, []).append(math.log(each.error_ratio) ** 2)
     squares = [sum(point) / len(point) for point in own.values()]
-    prior = PRIOR_POINTS * _error_spreads(is_apart=is_apart)[kind] ** 2
+    prior = PRIOR_POINTS * (APART_ERROR_SPREADS if is_apart else REPEAT_SPREADS)[kind] ** 2
     return math.sqrt((prior + sum(squares)) / (PRIOR_POINTS + len(squares)))
 
 
