@@ -174,6 +174,30 @@ SIZES: Mapping[str, Mapping[str, object]] = {
 }
 
 
+def _recipe(layers: int, **formats: str) -> dict[str, object]:
+    """A checkpoint of mixed precision: the formats of modules below each layer's mixer, but for the MTP layer's."""
+    named = {
+        f"backbone.layers.{layer}.mixer.{part}*": {"quant_algo": form}
+        for layer in range(layers)
+        for part, form in formats.items()
+    }
+    return {"quantization": {"quant_algo": "MIXED_PRECISION", "kv_cache_quant_algo": "FP8", "quantized_layers": named}}
+
+
+# Checkpoints whose config in the folder names one format for all weights, where the publisher's recipe names several:
+# what it leaves out, and the MTP layer, stays in 16 bits.
+RECIPES: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "nemotron-3-super-120b-a12b-fp8": (
+        "precision settings in docs.nvidia.com/nemotron, super3/quantization, 2026-11-19",
+        _recipe(88, experts="FP8", shared_experts="FP8", in_proj="FP8", out_proj="FP8"),
+    ),
+    "nemotron-3-super-120b-a12b-nvfp4": (
+        "recipe super-nvfp4 in github.com/NVIDIA/Model-Optimizer, 2026-11-19",
+        _recipe(88, experts="NVFP4", shared_experts="FP8", in_proj="FP8", out_proj="FP8"),
+    ),
+}
+
+
 def entries() -> tuple[Entry, ...]:
     """The table models.csv beside this script."""
     with (Path(__file__).with_name("models.csv")).open(encoding="utf-8", newline="") as table:
@@ -197,6 +221,9 @@ def model_of_entry(entry: Entry, folder: Path) -> Model:
     source = Source(what="config.json", where=f"https://huggingface.co/{entry.repository}", date=READ_ON)
     config = dict(read_object(_path(entry, folder))) if entry.file else {}
     beside = folder / f"{entry.file}_hf_quant_config.json"
+    if entry.name in RECIPES:
+        config.pop("quantization_config", None)
+        return model_from_config(config, name=entry.name, source=source, beside=RECIPES[entry.name][1])
     return model_from_config(
         {**config, **entry.sizes},
         name=entry.name,
@@ -248,9 +275,10 @@ def _config_source(entry: Entry) -> list[str]:
         typed = f"sizes of {entry.repository}, typed in; its config.json was not opened"
         return _source("config", typed, entry.repository, "assumed")
     copy = COPIES.get(entry.file.split("--")[0], COPIES[""])
-    return _source(
-        "config", f"config.json of {entry.repository}", f"{entry.repository}, in the copy of {copy}", "estimated"
-    )
+    what = f"config.json of {entry.repository}"
+    if entry.name in RECIPES:
+        what += f"; formats of its weights: {RECIPES[entry.name][0]}"
+    return _source("config", what, f"{entry.repository}, in the copy of {copy}", "estimated")
 
 
 def _source(key: str, what: str, where: str, evidence: str) -> list[str]:
