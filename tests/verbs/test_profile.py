@@ -19,7 +19,7 @@ from ullage.load.traffic import read_profile
 from ullage.load.typed import parse_class, parse_columns
 from ullage.report.encode import to_text
 from ullage.report.workload.profile_page import profile_page, spark
-from ullage.verbs.profile import Profiled, profile, save_profile
+from ullage.verbs.profile import Profiled, keyed_names, profile, save_profile
 from ullage.workload.synthetic.model import from_document
 
 SECRETS = ("acme-corp", "jane@acme.example", "sess-77", "req-000", "tell me about", "secret-path")
@@ -81,6 +81,12 @@ def test_a_key_gives_the_same_names_and_another_key_others(tmp_path: Path) -> No
     assert set(names("correct horse")).isdisjoint(names("battery staple"))
     assert all(re.fullmatch(r"tenant-[0-9a-f]{12}", name) for name in names("correct horse"))
     assert names(None) == ["tenant-1", "tenant-2"]
+
+
+def test_a_key_of_any_bytes_is_a_key() -> None:
+    """A random key on a command line need not be UTF-8."""
+    found = [keyed_names(key)("acme", 1) for key in ("\udcff" * 8, "\udcfe" * 8)]
+    assert len({*found}) == 2
 
 
 def test_a_short_key_is_refused_and_not_repeated(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def keyed_names(key: str) -> TenantNames:
         )
 
     def names(name: str, rank: int) -> str:
-        digest = hmac.new(key.encode(), name.encode(), hashlib.sha256).hexdigest()
+        digest = hmac.new(key.encode(errors="surrogateescape"), name.encode(), hashlib.sha256).hexdigest()
         return f"tenant-{digest[:HASH_CHARACTERS]}"
 
     return names
