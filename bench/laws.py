@@ -22,6 +22,8 @@ def main(arguments: list[str]) -> int:
     wrong, beyond = dict.fromkeys(LAWS, 0), dict.fromkeys(LAWS, 0)
     refused = 0
     for seed in range(given.seed, given.seed + given.count):
+        # A service takes a minute: whoever stops the run knows how far it came.
+        print(f"seed {seed}", file=sys.stderr, flush=True)
         service = random_service(seed)
         plan = planned(service)
         if isinstance(plan, Rejection):

@@ -72,7 +72,7 @@ def in_order(series: RangeSeries, *, quantity: str, until_s: float) -> tuple[Ran
     if times.size and float(np.median(times)) > _MILLISECONDS_FROM:
         times = times / 1000.0
         said.append("times were in milliseconds, and were taken as such")
-    if (unreal := ~np.isfinite(times)).any():
+    if (unreal := ~(np.abs(times) < _MILLISECONDS_FROM)).any():
         times, values = times[~unreal], values[~unreal]
         said.append(f"{int(unreal.sum())} samples have no time, and were left out")
     late = times > until_s
