@@ -159,7 +159,7 @@ bench-serve: .venv/.dev ## fifty live sessions against a running service; ARGS="
 	PYTHONPATH=tests $(BIN)/python -m bench.serve $(ARGS)
 bench-described: .venv/.dev ## requests made from the service's own description; ARGS="--seconds 600"
 	PYTHONPATH=tests $(BIN)/python -m bench.described $(ARGS)
-bench-peers: .venv/.dev ## the same question to other planners, each in an environment of its own; ARGS="--write" for the page
+bench-peers: .venv/.dev ## the same question to other planners, each in an environment of its own; ARGS="--write" for the page, "--agreement" for published rows
 	$(BIN)/python -m bench.peers $(ARGS)
 bench-memory: .venv/.dev ## KV capacity compared with engine logs
 	$(BIN)/python bench/memory.py

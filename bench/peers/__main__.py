@@ -1,4 +1,7 @@
-"""Asks everybody, prints the tables, and with --write puts them into docs/explanation/peers.md."""
+"""Asks everybody, prints the tables, and with --write puts them into docs/explanation/peers.md.
+
+Asked is the same sizing question or, with --agreement, the same published rows.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from functools import partial
 from typing import TypeVar
 
 from bench.peers import answers
+from bench.peers.agreement import agreement, agreement_markdown
 from bench.peers.environments import ROOT, PeerUnavailableError
 from bench.peers.question import Question
-from bench.peers.report import PeerRun, between_markers, markdown
+from bench.peers.report import SAME_QUESTION, SAME_ROWS, PeerRun, between_markers, markdown
 
 Answer = TypeVar("Answer")
 PAGE = ROOT / "docs" / "explanation" / "peers.md"
@@ -29,7 +33,16 @@ NOT_ASKED = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/explanation/peers.md")
+    parser.add_argument("--agreement", action="store_true", help="how far each is from published rows, instead")
     arguments = parser.parse_args()
+    part = SAME_ROWS if arguments.agreement else SAME_QUESTION
+    text = agreement_markdown(agreement()) if arguments.agreement else same_question()
+    print(text)
+    if arguments.write:
+        PAGE.write_text(between_markers(PAGE.read_text(encoding="utf-8"), part, text), encoding="utf-8")
+
+
+def same_question() -> str:
     question = Question()
     ours = partial(answers.ullage_simulation, question)
     theirs = partial(answers.aisimulate_simulation, question)
@@ -52,7 +65,7 @@ def main() -> None:
     found = [answer for name, ask in asked.items() if (answer := answered(name, ask, not_asked))]
     timed = [answered(name, partial(ask, TIMED_REPLICAS), not_asked) for name, ask in
              (("Ullage, `simulate`", ours), ("AISimulate, `predict`", theirs))]  # fmt: skip
-    text = markdown(
+    return markdown(
         PeerRun(
             date=datetime.now(UTC).date().isoformat(),
             question=question,
@@ -61,9 +74,6 @@ def main() -> None:
             not_asked=not_asked,
         )
     )
-    print(text)
-    if arguments.write:
-        PAGE.write_text(between_markers(PAGE.read_text(encoding="utf-8"), text), encoding="utf-8")
 
 
 def answered(name: str, ask: Callable[[], Answer], not_asked: dict[str, str]) -> Answer | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bench.peers.answers import PeerAnswer, PeerSimulation
 from bench.peers.question import Question
 
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+SAME_QUESTION, SAME_ROWS = "peers", "agreement"
+"""The two generated parts of the page; each command writes its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ def markdown(found: PeerRun) -> str:
         blocks += [simulations_intro(found.question), simulations_table(found.simulations), faster(found.simulations)]
     if found.not_asked:
         rows = [f"| {tool} | {reason} |" for tool, reason in found.not_asked.items()]
-        blocks += ["\n".join(["| not asked | reason |", "|---|---|", *rows])]
+        blocks += ["\n".join(["| not run | reason |", "|---|---|", *rows])]
     return "\n\n".join(each for each in blocks if each) + "\n"
 
 
@@ -39,7 +40,7 @@ def answers_table(answers: Sequence[PeerAnswer]) -> str:
         f"| {each.tool} | {each.version} | {each.answer} | {each.cpu_s:.1f} | {each.remark} |"
         for each in sorted(answers, key=lambda each: (each.replicas is None, each.replicas, each.tool))
     ]
-    return "\n".join(["| planner | version | answer | CPU s | what stands behind it |", "|---|---|---|---|---|", *rows])
+    return "\n".join(["| planner | version | answer | CPU s | basis |", "|---|---|---|---|---|", *rows])
 
 
 def cheapest(answers: Sequence[PeerAnswer]) -> str:
@@ -82,14 +83,21 @@ def faster(simulations: Sequence[PeerSimulation]) -> str:
     return f"{first.tool} took {first.cpu_s:.1f} CPU s, {last.tool} {last.cpu_s / first.cpu_s:.1f} times that."
 
 
-def between_markers(page: str, generated: str) -> str:
-    """The page with what stands between its markers replaced.
+def markers(part: str) -> tuple[str, str]:
+    return f"<!-- {part}: begin -->", f"<!-- {part}: end -->"
 
-    >>> between_markers(f"a\\n{BEGIN}\\nold\\n{END}\\nb\\n", "new\\n") == f"a\\n{BEGIN}\\n\\nnew\\n\\n{END}\\nb\\n"
+
+def between_markers(page: str, part: str, generated: str) -> str:
+    """The page with what stands between the markers of a part replaced.
+
+    >>> begin, end = markers(SAME_QUESTION)
+    >>> page = f"a\\n{begin}\\nold\\n{end}\\nb"
+    >>> between_markers(page, SAME_QUESTION, "new\\n") == f"a\\n{begin}\\n\\nnew\\n\\n{end}\\nb"
     True
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
+    begin, end = markers(part)
+    before, found_begin, rest = page.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found_begin or not found_end:
+        raise ValueError(f"the page has no {begin} ... {end}")
+    return f"{before}{begin}\n\n{generated}\n{end}{after}"

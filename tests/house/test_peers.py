@@ -16,7 +16,7 @@ from bench.peers.answers import (
 )
 from bench.peers.environments import ROOT, Environment, PeerUnavailableError
 from bench.peers.question import Question
-from bench.peers.report import BEGIN, END, PeerRun, between_markers, cheapest, markdown
+from bench.peers.report import SAME_QUESTION, SAME_ROWS, PeerRun, between_markers, cheapest, markdown, markers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,11 +90,13 @@ def test_a_python_that_is_not_here_is_the_reason() -> None:
         Environment(name="nothing", version="0", pythons=("9.9",)).make()
 
 
-def test_the_page_has_its_markers_and_only_what_is_between_them_is_replaced() -> None:
+@pytest.mark.parametrize("part", [SAME_QUESTION, SAME_ROWS])
+def test_the_page_has_its_markers_and_only_what_is_between_them_is_replaced(part: str) -> None:
     page = (ROOT / "docs/explanation/peers.md").read_text()
-    written = between_markers(page, "anew\n")
-    assert written.partition(BEGIN)[0] == page.partition(BEGIN)[0]
-    assert written.partition(END)[2] == page.partition(END)[2]
-    assert written.partition(BEGIN)[2].partition(END)[0].strip() == "anew"
+    begin, end = markers(part)
+    written = between_markers(page, part, "anew\n")
+    assert written.partition(begin)[0] == page.partition(begin)[0]
+    assert written.partition(end)[2] == page.partition(end)[2]
+    assert written.partition(begin)[2].partition(end)[0].strip() == "anew"
     with pytest.raises(ValueError, match="the page has no"):
-        between_markers("no markers", "anew\n")
+        between_markers("no markers", part, "anew\n")
