@@ -51,6 +51,10 @@ MUTANTS = {
         "(((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n)",
         "(((g + 1) << engine.kv_shift) - kv_tokens + n) // n + 1)",
     ),
+    "a decode that waits a step takes its block": (
+        "held & mask == 0:\n            replica.decode_blocks -= 1",
+        "False:\n            pass",
+    ),
     "a plan runs one step into a full cache": ("fit = 1 + (rounds << shift)", "fit = 2 + (rounds << shift)"),
     "blocks are not rounded up": (
         "total += w.phases[replica.phases_at + p] * (-(step + more + p) & mask)",
@@ -221,6 +225,14 @@ PREFIX_MUTANTS = {
     "a plan pushes nothing out": (
         "            make_room_for_plan(w, replica, replica.planned)\n",
         "            pass\n",
+    ),
+    "a plan of many steps takes the blocks of its last round": (
+        "taken = (steps >> shift) * replica.decodes",
+        "taken = 0",
+    ),
+    "a request that ends leaves its last block counted": (
+        "replica.decode_blocks -= (held + mask) >>",
+        "replica.decode_blocks -= held >>",
     ),
     "a block is cached when it is begun": ("held = min(computed >> w", "held = min(computed + 1 >> w"),
     "a plan does not count shared blocks": (

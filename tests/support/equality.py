@@ -58,7 +58,8 @@ def differences(problem: Problem, reference: Reference, run: Any) -> list[str]:
         for name, blocks_of, rows in tiers:
             there = np.array([[sum(b[0] == n for b in blocks_of(each)) for n in nodes] for each in reference.replicas])
             pairs.append((f"blocks in {name}", there, rows["blocks"].reshape(there.shape)))
-            if name == "caches":
+            # Who holds a node is an index of the caches, kept for the router that asks.
+            if name == "caches" and world.routing == k.PREFIX_AWARE:
                 pairs.append(("holders of nodes", np.count_nonzero(there, axis=0), world.nodes["holders"]))
     busy = np.array([each.busy_ps for each in reference.replicas])
     for kind, field in enumerate(("prefill_busy_ps", "decode_busy_ps", "mixed_busy_ps")):

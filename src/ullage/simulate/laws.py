@@ -8,7 +8,7 @@ import numpy as np
 
 from ullage.errors import InternalError
 from ullage.simulate.outcome import OUTCOMES
-from ullage.simulate.problem import EngineField
+from ullage.simulate.problem import EngineField, RouterArrays
 from ullage.simulate.world import KernelRun
 
 
@@ -54,8 +54,10 @@ def _check_caches(run: KernelRun, replicas: np.ndarray[tuple[int, ...], np.dtype
     _equal("no run of blocks is held when all requests have ended", 0, int(cached["pins"].sum()))
     _equal("no block is shared when nobody holds any", 0, int(np.abs(replicas["shared_blocks"]).sum()))
     _equal("blocks in caches = blocks that are kept", int(cached["blocks"].sum()), int(replicas["kept_blocks"].sum()))
-    holders = int(run.world.given("nodes")["holders"].sum())
-    _equal("holders of runs of blocks", int(np.count_nonzero(cached["blocks"])), holders)
+    _equal("no block belongs to a decode when none is left", 0, int(np.abs(replicas["decode_blocks"]).sum()))
+    if run.problem.routing == RouterArrays.PREFIX_AWARE:
+        holders = int(run.world.given("nodes")["holders"].sum())
+        _equal("holders of runs of blocks", int(np.count_nonzero(cached["blocks"])), holders)
     blocks = run.problem.engines[run.problem.replica_type, EngineField.BLOCKS]
     over = np.maximum(replicas["peak_blocks"], replicas["kept_blocks"]) > blocks
     _equal("replicas that held more blocks than they have", 0, int(over.sum()))

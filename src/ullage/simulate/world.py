@@ -264,6 +264,7 @@ def _terms(problem: Problem) -> dict[str, int]:
         "has_cached": problem.cached_tokens.size > 0 or problem.prefixes.is_used,
         "has_prefix": problem.prefixes.is_used, "has_host": _has_host(problem), "has_outside": _has_outside(problem),
         "has_speculation": _has_speculation(problem),
+        "counts_blocks": problem.prefixes.is_used and not _has_speculation(problem),
         "has_turns": problem.turns.is_used,
         "between": problem.turns.between if problem.prefixes.is_used else codes.CACHED,
         "has_policy": bool(problem.engines[:, EngineField.POLICY].any()),

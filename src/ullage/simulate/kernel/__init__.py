@@ -27,9 +27,10 @@ With speculation (`World.has_speculation`) a step brings every decoding sequence
 what is left of a token is carried to the next step: so endings are still step indices, and only sums over steps that
 do not gain the same need more than the arithmetic series (`steps.floor_sum`).
 
-With a prefix cache (`World.has_prefix`, prefixes.py) prompts are paths in a tree of runs of blocks, and a request's hit
-is found when it is admitted. Blocks that several requests hold are taken off the sum of what requests hold, so that
-plans of many steps are as before; what they push out of the cache is settled when they end, or when a router looks.
+With a prefix cache (`World.has_prefix`, prefixes.py) prompts are paths in a tree of runs of blocks, and a request's
+hit is found when it is admitted. Every boundary asks for exact blocks then, so that they are counted as they change.
+Blocks that several requests hold are taken off the sum of what requests hold, so that plans of many steps are as
+before; what they push out of the cache is settled when they end, or when a router looks.
 With a tier in host memory (`World.has_host`) it goes there, and is loaded in the step that admits a request.
 
 With turns (`World.has_turns`) a request that follows another is numbered after all that follow none, and its arrival is

@@ -23,7 +23,7 @@ from ullage.simulate.kernel.codes import (
 )  # fmt: skip
 from ullage.simulate.kernel.compiling import compiled, inline
 from ullage.simulate.kernel.endings import end_attempt
-from ullage.simulate.kernel.prefixes import settle_cache, unpark
+from ullage.simulate.kernel.prefixes import expect_prefix, settle_cache, unpark
 from ullage.simulate.kernel.queues import is_alive, link, queue_front, queue_of, state_of
 from ullage.simulate.kernel.routing import route, show_load
 from ullage.simulate.kernel.state import ClassTerms, World
@@ -52,6 +52,8 @@ def arrive(w: World, i: int, attempt: int, now_ps: int) -> None:
     else:
         queue = queue_of(w, replica, i)
         link(w, replica, queue, i, queue.tail, -1)
+        if w.has_prefix == 1:
+            expect_prefix(w, replica, i)
         move_area(w, now_ps)
         clock.outstanding += 1
         replica.outstanding += 1

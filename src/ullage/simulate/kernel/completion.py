@@ -34,6 +34,7 @@ from ullage.simulate.kernel.queues import (
     unlink,
 )  # fmt: skip
 from ullage.simulate.kernel.state import ReplicaRow, World
+from ullage.simulate.kernel.steps import growth_of
 
 
 @compiled
@@ -66,6 +67,8 @@ def book_decode_steps(w: World, replica: ReplicaRow, steps: int, now_ps: int) ->
         else:
             add_wide_steps(w, replica, steps, float(span_ps) / n)
     replica.kv_tokens += n * tokens
+    if w.counts_blocks == 1:
+        replica.decode_blocks += growth_of(w, replica, w.engines[replica.engine].block_shift, steps)
     replica.step += steps
 
 
@@ -121,6 +124,8 @@ def start_decoding(w: World, replica: ReplicaRow, s: int, now_ps: int) -> None:
     replica.prefill_kv_tokens -= target
     replica.prefills -= 1
     replica.kv_tokens += target
+    if w.counts_blocks == 1:
+        replica.decode_blocks += (target + mask) >> w.engines[replica.engine].block_shift
     replica.decodes += 1
     replica.first_tokens += 1
     w.phases[replica.phases_at + ((target - position(w, replica, replica.step)) & mask)] += 1
@@ -141,6 +146,8 @@ def delay_starved(w: World, replica: ReplicaRow) -> None:
         i = slot.request
         held = held_in(w, replica, slot)
         left = w.prompt_tokens[i] + w.output_tokens[i] - 1 - held
+        if w.counts_blocks == 1 and held & mask == 0:
+            replica.decode_blocks -= 1
         at = position(w, replica, replica.step)
         following = at + gained(w, replica, 1)
         take_off_wheel(w, replica, s)
@@ -159,6 +166,8 @@ def complete_mixed(w: World, replica: ReplicaRow, now_ps: int) -> None:
     book_mixed_time(w, replica, now_ps)
     if w.has_histograms == 1 and replica.step_decodes > 0:
         record_itl(w, replica, now_ps - replica.begin_ps, 0, 1, replica.starved)
+    if w.counts_blocks == 1:
+        replica.decode_blocks += growth_of(w, replica, w.engines[replica.engine].block_shift, 1)
     if replica.starved > 0:
         delay_starved(w, replica)
     replica.kv_tokens += replica.step_decodes * gained(w, replica, 1)
@@ -179,6 +188,8 @@ def stop_decoding(w: World, replica: ReplicaRow, s: int, i: int, held: int) -> N
     """Takes a decoding request out of the sums; the wheel is the caller's business."""
     mask = (1 << w.engines[replica.engine].block_shift) - 1
     replica.kv_tokens -= held
+    if w.counts_blocks == 1:
+        replica.decode_blocks -= (held + mask) >> w.engines[replica.engine].block_shift
     replica.decodes -= 1
     w.phases[replica.phases_at + ((held - position(w, replica, replica.step)) & mask)] -= 1
     if w.attribute == 1:
@@ -215,7 +226,7 @@ def complete_finished(w: World, replica: ReplicaRow, now_ps: int) -> None:
     if s >= 0:
         w.wheel[replica.wheel_at + bucket] = -1
         clear_bit(w, replica, bucket)
-        if w.has_prefix == 1:
+        if w.has_prefix == 1 and w.slots[s].next >= 0:
             s = sorted_bucket(w, s)
         while s >= 0:
             slot = w.slots[s]

@@ -25,8 +25,11 @@ from __future__ import annotations
 from ullage.simulate.kernel.books import gained
 from ullage.simulate.kernel.codes import KEPT, OFFLOADED, PREFIX_AWARE, READY
 from ullage.simulate.kernel.compiling import compiled, inline
+from ullage.simulate.kernel.records import prefetch
 from ullage.simulate.kernel.state import CacheRow, EngineTerms, HostRow, ReplicaRow, SightingRow, World
-from ullage.simulate.kernel.steps import blocks_with, steps_until
+from ullage.simulate.kernel.steps import blocks_with, growth_of, steps_until
+
+_REQUESTS_AHEAD = 4
 
 
 @inline
@@ -54,13 +57,15 @@ def sighting_at(w: World, replica: ReplicaRow, n: int) -> SightingRow:
 def set_blocks(w: World, replica: ReplicaRow, n: int, blocks: int) -> None:
     """A replica's device has so many blocks of a node now."""
     row = cached_at(w, replica, n)
-    node = w.nodes[n]
-    if row.blocks == 0 and blocks > 0:
-        node.holders += 1
-        node.holder_sum += replica.index
-    elif row.blocks > 0 and blocks == 0:
-        node.holders -= 1
-        node.holder_sum -= replica.index
+    if w.routing == PREFIX_AWARE:
+        # Nobody else asks who holds a node, and it is rarely in the processor's own cache.
+        node = w.nodes[n]
+        if row.blocks == 0 and blocks > 0:
+            node.holders += 1
+            node.holder_sum += replica.index
+        elif row.blocks > 0 and blocks == 0:
+            node.holders -= 1
+            node.holder_sum -= replica.index
     row.blocks = blocks
 
 
@@ -201,11 +206,8 @@ def load_run(w: World, replica: ReplicaRow, n: int, whole: int) -> int:
 
 
 @compiled
-def make_room(w: World, replica: ReplicaRow, used: int) -> None:
-    """Lets go of what is kept until requests have the blocks they hold, `used` in all; the last of the oldest first."""
-    needed = used - replica.shared_blocks
-    replica.peak_blocks = max(replica.peak_blocks, needed)
-    over = needed + replica.kept_blocks - w.engines[replica.engine].blocks
+def evict_oldest(w: World, replica: ReplicaRow, over: int) -> None:
+    """Lets go of so many kept blocks, the last of the oldest first."""
     while over > 0 and replica.oldest >= 0:
         n = replica.oldest
         row = cached_at(w, replica, n)
@@ -221,11 +223,25 @@ def make_room(w: World, replica: ReplicaRow, used: int) -> None:
             offload(w, replica, n, gone)
 
 
-@compiled
+@inline
+def make_room(w: World, replica: ReplicaRow, used: int) -> None:
+    """Lets go of what is kept until requests have the blocks they hold, `used` in all."""
+    needed = used - replica.shared_blocks
+    replica.peak_blocks = max(replica.peak_blocks, needed)
+    over = needed + replica.kept_blocks - w.engines[replica.engine].blocks
+    if over > 0 and replica.kept_blocks > 0:
+        evict_oldest(w, replica, over)
+
+
+@inline
 def make_room_for_plan(w: World, replica: ReplicaRow, steps: int) -> None:
     """The same for so many steps of the plan under way: decodes grow, so the last of them needs the most."""
     engine = w.engines[replica.engine]
-    make_room(w, replica, blocks_with(w, replica, engine.block_shift, gained(w, replica, steps - 1) + engine.width))
+    if w.counts_blocks == 1:
+        used = replica.decode_blocks + growth_of(w, replica, engine.block_shift, steps)
+    else:
+        used = blocks_with(w, replica, engine.block_shift, gained(w, replica, steps - 1) + engine.width)
+    make_room(w, replica, used)
 
 
 @compiled
@@ -343,6 +359,28 @@ def leading_blocks(w: World, replica: ReplicaRow, i: int, seen: bool) -> int:
             break
         n = w.nodes[n].parent
     return found
+
+
+@compiled
+def expect_prefix(w: World, replica: ReplicaRow, i: int) -> None:
+    """Asks for what the admission of this request, and the routing of later ones, will read.
+
+    Among many prompts little of it is in the processor's cache.
+    """
+    n = w.prompt_node[i]
+    if n >= 0:
+        prefetch(w.cached, replica.cached_at + n)
+        prefetch(w.cached, replica.cached_at + max(w.nodes[n].parent, 0))
+    n = w.prompt_node[min(i + 2 * _REQUESTS_AHEAD, w.listed_count - 1)]
+    if n >= 0:
+        prefetch(w.nodes, max(w.nodes[n].parent, 0))
+    n = w.prompt_node[min(i + _REQUESTS_AHEAD, w.listed_count - 1)]
+    if n >= 0 and w.routing == PREFIX_AWARE:
+        before = max(w.nodes[n].parent, 0)
+        # Where one replica has it, its index.
+        holder = min(w.nodes[before].holder_sum, w.replica_count - 1)
+        prefetch(w.cached, w.replicas[holder].cached_at + n)
+        prefetch(w.cached, w.replicas[holder].cached_at + before)
 
 
 @compiled

@@ -31,9 +31,11 @@ from numba.core.datamodel import models
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import (
     NativeValue,
+    intrinsic,
     lower_builtin,
     lower_getattr_generic,
     lower_setattr_generic,
+    overload,
     register_model,
     typeof_impl,
     unbox,
@@ -238,3 +240,29 @@ def _lower_setitem(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     rows = sig.args[0]
     _store(builder, args[2], args[0], _place(builder, rows, args[1]), rows.hint, rows.name)
     return cgutils.get_null_value(ir.IntType(8).as_pointer())
+
+
+def prefetch(rows: Any, place: int) -> None:
+    """Asks for a row that will be read soon, so that it is in the processor's cache by then."""
+
+
+@intrinsic
+def _prefetch(context, rows, place):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        address = builder.gep(args[0], [_place(builder, sig.args[0], args[1])])
+        number = ir.IntType(32)
+        terms = ir.FunctionType(ir.VoidType(), [_BYTES, number, number, number])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTES], terms)
+        # To write, to keep, data.
+        builder.call(ask, [address, ir.Constant(number, 1), ir.Constant(number, 3), ir.Constant(number, 1)])
+        return context.get_dummy_value()
+
+    return types.void(rows, types.int64), generate
+
+
+@overload(prefetch, jit_options={"forceinline": True})
+def _prefetched(rows, place):  # type: ignore[no-untyped-def]
+    def ask(rows, place):  # type: ignore[no-untyped-def]
+        _prefetch(rows, place)  # type: ignore[call-arg]
+
+    return ask

@@ -113,6 +113,7 @@ class ReplicaRow:
 
     # The prefix cache (prefixes.py); blocks held beyond those there are; cached blocks without a reference.
     cached_at: int
+    decode_blocks: int  # of decoding requests after the steps that are complete; kept where World.counts_blocks
     shared_blocks: int
     kept_blocks: int
     peak_blocks: int
@@ -395,6 +396,7 @@ class World:
     has_outside: int
     has_speculation: int
     has_prefix: int
+    counts_blocks: int  # 1: with a prefix cache, which asks for blocks at every boundary, and without speculation
     has_host: int
     has_turns: int
     between: int

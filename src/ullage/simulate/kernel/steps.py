@@ -107,7 +107,7 @@ def plan_end(w: World, replica: ReplicaRow, steps: int) -> int:
     return replica.begin_ps + steps * replica.first_step_ps + replica.growth_ps * gains_before(w, replica, steps)
 
 
-@inline
+@compiled
 def blocks_with(w: World, replica: ReplicaRow, shift: int, more: int) -> int:
     """KV blocks that the decodes hold when each has so many more tokens."""
     mask = (1 << shift) - 1
@@ -121,7 +121,19 @@ def blocks_with(w: World, replica: ReplicaRow, shift: int, more: int) -> int:
 @inline
 def blocks_after_step(w: World, replica: ReplicaRow, shift: int) -> int:
     """KV blocks that the decodes hold in their next step."""
+    if w.counts_blocks == 1:
+        return replica.decode_blocks + growth_of(w, replica, shift, 1)
     return blocks_with(w, replica, shift, width_of(w, replica))
+
+
+@inline
+def growth_of(w: World, replica: ReplicaRow, shift: int, steps: int) -> int:
+    """Blocks that the decodes take in the next `steps` steps, of a token each: a request whose last block is full."""
+    mask = (1 << shift) - 1
+    taken = (steps >> shift) * replica.decodes
+    for j in range(steps & mask):
+        taken += w.phases[replica.phases_at + (-(replica.step + j) & mask)]
+    return taken
 
 
 @inline
