@@ -113,7 +113,7 @@ def test_haproxy_says_who_broke_off_and_how_long_it_took(tmp_path: Path) -> None
 
     whole = "0/0/1/180/2500"
     text = "Nov 19 11:00:00 edge haproxy[7]: Proxy in started.\n" + line(0, whole, 200, "----")
-    text += line(1, whole, 200, "CD--") + line(2, "0/-1/-1/-1/2500", 503, "SC--") + line(3, whole, 200, "SD--")
+    text += line(1, whole + "   ", 200, "CD--") + line(2, "0/-1/-1/-1/2500", 503, "SC--") + line(3, whole, 200, "SD--")
     # Logged before the answer ended; with its host, cut where lines end; nothing that was a request; a probe.
     text += line(4, "0/0/1/180/+200", 200, "----") + line(5, whole, 200, "----", "POST https://api/v1/chat/completions")
     text += line(6, "-1/-1/-1/-1/5", 400, "CR--", "<BADREQ>") + line(7, whole, 200, "----", "GET /health HTTP/1.1")

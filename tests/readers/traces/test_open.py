@@ -291,3 +291,39 @@ def test_what_stands_inside_a_key_is_what_begins_with_its_path(fields: list[str]
     for place in {*fields, *(f"{field}[]" for field in fields)}:
         expected = [each.removeprefix(f"{place}.") for each in fields if each.startswith(f"{place}.")]
         assert inside.get(place, []) == expected
+
+
+def test_the_pieces_of_a_streamed_answer_are_one_request(tmp_path: Path) -> None:
+    def piece(own: str, choices: object, usage: object = None, kind: str = "chat.completion.chunk") -> str:
+        record = {"id": own, "object": kind, "created": 1772656349, "model": "m", "choices": choices, "usage": usage}
+        return json.dumps(record) + "\n"
+
+    usage = {"prompt_tokens": 16, "completion_tokens": 3}
+    said: object = [{"finish_reason": None, "delta": {}}]
+    stopped: object = [{"finish_reason": "stop", "delta": {}}]
+    text = piece("a", said) * 3 + piece("a", stopped) + piece("a", [], usage)
+    # Others count in the piece that ends the answer; one that was not streamed is a request as it is.
+    text += piece("b", said) * 2 + piece("b", stopped, usage) + piece("c", stopped, usage, "chat.completion")
+    path = tmp_path / "answers.jsonl"
+    path.write_text(text)
+    trace = open_trace([str(path)])
+    assert (trace.rows.kept_rows, trace.rows.read_rows) == (3, 9)
+    assert trace.rows.dropped[0].reason == "a piece of a streamed answer"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "version https://git-lfs.github.com/spec/v1\noid sha256:5f\nsize 5648304\n",
+            "pointer of Git LFS.*git lfs pull",
+        ),
+        ("../.git/annex/objects/Xx/9f/SHA256E-s1.jsonl\n", "pointer of git-annex"),
+        ("# HELP node_load1 1m load average.\n# TYPE node_load1 gauge\nnode_load1 0.5\n", "one moment.*query_range"),
+    ],
+)
+def test_what_stands_in_for_a_file_is_named(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        open_trace([str(path)])

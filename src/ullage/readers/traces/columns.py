@@ -93,9 +93,14 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
             raw[column] = name(field)
     _subtract_arrival(columns, {**mapping, **own, **usual})
     stamped = {**usual, **own, **mapping}.get("arrival_time")
+    is_request = "true"
+    if file.is_nested and not mapping and file.has("object", "choices[].finish_reason"):
+        is_request = _is_whole_answer(columns, fields)
     return Draft(
         rows=rows_of(files, fields),
         columns=columns,
+        is_request=is_request,
+        otherwise="a piece of a streamed answer",
         clock=Clock.RELATIVE if "arrival_s" in columns else Clock.NONE,
         time="" if stamped is None else both or name(stamped),
         unsettled=tuple(
@@ -105,6 +110,15 @@ def draft_mapped(files: Sequence[Glimpse], mapping: Mapping[str, str]) -> Draft:
         read=frozenset(fields),
         raw=raw,
     )
+
+
+def _is_whole_answer(columns: Mapping[str, str], fields: dict[str, str]) -> str:
+    """SQL: whether a record is an answer of OpenAI's API, or of a streamed one the piece that counts its tokens."""
+    fields |= {"object": json_path("object"), "choices": json_path("choices")}
+    fields["choices.finish_reason"] = '$."choices"[0]."finish_reason"'
+    counted = [f"({columns[each]}) IS NOT NULL" for each in ("prompt_tokens", "output_tokens") if each in columns]
+    ended = " AND ".join(["(choices = '[]' OR \"choices.finish_reason\" IS NOT NULL)", *counted])
+    return f"(COALESCE(\"object\", '') NOT LIKE '%.chunk' OR ({ended}))"
 
 
 def _usual(file: Glimpse, taken: set[str], used: set[str]) -> dict[str, str]:

@@ -30,7 +30,7 @@ HEAD_BYTES = 1 << 20
 MAX_LINE_BYTES = 32 << 20
 _LOG_LINE = re.compile(r'(?:HTTP/[\d.]+|- - -|[\]] "[^"]*)" \d{1,3}\b')
 # HAProxy writes the request last, behind five times in milliseconds; before it stand its own messages of a start.
-_PROXY_LINE = re.compile(r"\] \S+ [^/\s]+/\S+ (?:-?\d+/){4}\+?-?\d+ (?:-1|\d{3}) ")
+_PROXY_LINE = re.compile(r"\] +\S+ +[^/\s]+/\S+ +(?:-?\d+/){4}\+?-?\d+ +(?:-1|\d{3}) ")
 _PROXY_WITHIN = 50
 # The field by which such lines are told from others.
 FIVE_TIMES = "five times"

@@ -21,8 +21,8 @@ from ullage.workload.trace import Clock
 
 # Time, frontend, backend and server, five times, status, bytes, two cookies, how it ended, five counts of connections.
 _PARTS = (
-    r"\[([^\]]+)\] \S+ ([^/\s]+)/\S+ "
-    r"-?\d+/-?\d+/-?\d+/-?\d+/(\+?-?\d+) (-1|\d{3}) \+?\d+ \S+ \S+ ([A-Za-z-])([A-Za-z-])\S\S \d"
+    r"\[([^\]]+)\] +\S+ +([^/\s]+)/\S+ +"
+    r"-?\d+/-?\d+/-?\d+/-?\d+/(\+?-?\d+) +(-1|\d{3}) +\+?\d+ +\S+ +\S+ +([A-Za-z-])([A-Za-z-])\S\S +\d"
 )
 _NAMES = "['written', 'backend', 'total_ms', 'code', 'who', 'phase']"
 # The request stands last, cut where the line became too long; HTTP/2 is written with its host.
