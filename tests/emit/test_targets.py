@@ -28,6 +28,7 @@ OPTIONAL = (
     "bill.per_success_usd",
     "bill.total_usd",
     "fleet.evidence_replicas",
+    "limit.engine_queue_requests",
     "placement.zone-1.replicas",
 )
 # What load tools read line by line has no room for a remark; tests/emit/test_loadtest.py reads it.

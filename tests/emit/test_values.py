@@ -45,6 +45,7 @@ def plans(draw: st.DrawFn) -> dict[str, float | str]:
         "limit.context_tokens": draw(st.integers(2, 10**7)),
         "limit.engine_running_requests": draw(st.integers(1, 4096)),
         "limit.replica_queue_requests": draw(st.integers(1, 4096)),
+        "limit.engine_queue_requests": draw(st.integers(1, 4096)),
         "limit.backpressure_requests": draw(st.integers(1, 4096)),
         "limit.pool_rate_rps": draw(st.floats(1e-3, 1e5)),
         "limit.chat.rate_rps": draw(st.floats(1e-3, 1e5)),
@@ -85,7 +86,7 @@ def test_workloads_say_what_the_plan_says(values: dict[str, Any]) -> None:
     flags = {word: args[place + 1] for place, word in enumerate(args[:-1]) if word.startswith("--")}
     assert int(flags["--kv-cache-memory-bytes"]) == values["memory.kv_cache_bytes"]
     assert int(flags["--max-num-seqs"]) == values["limit.engine_running_requests"]
-    in_flight = values["limit.engine_running_requests"] + values["limit.replica_queue_requests"]
+    in_flight = values["limit.engine_running_requests"] + values["limit.engine_queue_requests"]
     assert int(flags["--max-num-queued-reqs"]) == in_flight
     assert int(flags["--max-model-len"]) == values["limit.context_tokens"]
     asked = {key: amount(each) for key, each in engine["resources"]["requests"].items()}

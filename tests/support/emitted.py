@@ -33,6 +33,7 @@ FIGURES: dict[str, tuple[str, float | str]] = {
     "limit.context_tokens": ("tokens", 32_768),
     "limit.engine_running_requests": ("requests", 32),
     "limit.replica_queue_requests": ("requests", 5),
+    "limit.engine_queue_requests": ("requests", 5),
     "limit.backpressure_requests": ("requests", 2),
     "limit.retry_after_s": ("s", 64),
     "limit.pool_rate_rps": ("req/s", 55.4065984),

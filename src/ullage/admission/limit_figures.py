@@ -92,6 +92,15 @@ def _capacity(
         (running, policy.overload),
     )
     times = f"x {found.replicas} replicas"
+    if found.flags.waiting_requests is not None:
+        make(
+            "limit.engine_queue_requests",
+            found.flags.waiting_requests,
+            "requests",
+            "least bound on waiting requests, from that of overload up, with which the planned load meets every SLO, "
+            "simulated",
+            (waiting, *fleet),
+        )
     make("limit.pool_concurrency", found.running_requests * found.replicas, "requests", times, (running, *fleet))
     make("limit.pool_queue_requests", found.waiting_requests * found.replicas, "requests", times, (waiting, *fleet))
     make(

@@ -96,8 +96,9 @@ def limit_lines(
     *,
     capacity_rps: float,
     replicas: int,
+    is_bounded: bool,
 ) -> tuple[LimitLine, ...]:
-    """The limits as a table: replica, pool, and why."""
+    """The limits as a table: replica, pool, and why; `is_bounded` where the engine can bound its queue."""
     guard = bounds.guard
     waiting = bounds.waiting_requests
     lines = [
@@ -106,7 +107,7 @@ def limit_lines(
             replica_value=flags.running_requests,
             pool_value=None,
             unit="requests",
-            why=_why_flag(flags, guard),
+            why=_why_flag(flags, guard, is_bounded=is_bounded),
         ),
         LimitLine(
             name="running, in overload",
@@ -145,7 +146,9 @@ def limit_lines(
     return tuple(lines)
 
 
-def _why_flag(flags: Guard, guard: Guard) -> str:
+def _why_flag(flags: Guard, guard: Guard, *, is_bounded: bool) -> str:
+    if is_bounded and flags.waiting_requests is None:
+        return "at any load: stricter flags lose more, at the planned load or in overload"
     if flags.running_requests == guard.running_requests:
         return "the same at any load"
     return "at any load: fewer would violate an SLO at the planned load, bursts included"

@@ -147,7 +147,7 @@ def admission_limits(
     trial, scale = replace(curve.bases.conservative, replicas=replicas), curve.bases.conservative_probe
     planned = planned_load(trial, scale, rate_rps=planning_rps * replicas, seed=curve.seed)
     is_bounded = bounds_queue(memory.runtime.engine, memory.runtime.version)
-    flags = engine_flags(planned, bounds.guard, has_queue_flag=is_bounded, map=map)
+    flags = engine_flags(planned, clients, bounds.guard, planning_rps=planning_rps, has_queue_flag=is_bounded, map=map)
     small = clients.of(replicas=min(replicas, MOST_REPLICAS))
     storm = clients_of(curve, policy, replicas=min(replicas, STORM_REPLICAS))
     found = AdmissionLimits(
@@ -158,7 +158,9 @@ def admission_limits(
         capacity_rps=capacity_rps,
         context_tokens=min(memory.longest_context_tokens, memory.approved.context_tokens),
         deadlines=deadlines,
-        lines=limit_lines(bounds, flags, deadlines, memory, capacity_rps=capacity_rps, replicas=replicas),
+        lines=limit_lines(
+            bounds, flags, deadlines, memory, capacity_rps=capacity_rps, replicas=replicas, is_bounded=is_bounded
+        ),
         rates=rates,
         tenants=tenants,
         shed=shed_order(rates, tenants, retry_budget=number(policy.retry_budget)),

@@ -28,6 +28,10 @@ from ullage.service.trial.window import Probe
 
 ENGINE_ALONE, WITH_GATEWAY = "engine flags alone", "engine and gateway"
 OVERLOADS = (1.5, 3.0)
+# How much longer an engine's queue may be than overload asks for, where the planned load needs it: beyond, it protects
+# from nothing.
+_WIDER_BOUNDS = (2, 4, 8, 16)
+_HARDLY_MORE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,20 +73,49 @@ def planned_load(trial: Trial, probe: Probe, *, rate_rps: float, seed: int) -> P
     return PlannedLoad(trial=tested, rate_rps=tested_rps, strata=strata)
 
 
-def engine_flags(planned: PlannedLoad, guard: Guard, *, has_queue_flag: bool, map: Any = map) -> Guard:  # noqa: A002
-    """What an engine's own flags hold it to at any load: as strict as the planned load allows."""
+def engine_flags(
+    planned: PlannedLoad,
+    clients: Clients,
+    guard: Guard,
+    *,
+    planning_rps: float,
+    has_queue_flag: bool,
+    map: Any = map,  # noqa: A002
+) -> Guard:
+    """What an engine's own flags hold it to at any load: as strict as the planned load allows.
+
+    The queue bound of overload may be too strict for the planned load with any limit on running sequences. That limit
+    is then found without it, and beside it the least bound that the planned load allows. Where replicas are far from
+    full in every proven overload such flags only refuse what would have been served, and are left out.
+    """
     grid = concurrency_grid(planned.trial.replica.engine.max_sequences)
-    waiting = guard.waiting_requests if has_queue_flag else None
     allowed = set(planned.under(None, map)[1])
     looser = [each for each in grid if each >= guard.running_requests]
+    free = Guard(running_requests=grid[-1], waiting_requests=None, first_token_s={})
 
-    def flags(place: int) -> Guard:
-        return Guard(running_requests=looser[place], waiting_requests=waiting, first_token_s={})
+    def first(tried: list[Guard]) -> list[Guard]:
+        found = first_passing(len(tried), lambda place: set(planned.under(tried[place], map)[1]) <= allowed)
+        return tried[found : found + 1]
 
-    found = first_passing(len(looser), lambda place: set(planned.under(flags(place), map)[1]) <= allowed)
-    if found == len(looser):
-        return Guard(running_requests=grid[-1], waiting_requests=None, first_token_s={})
-    return flags(found)
+    def running(waiting: int | None) -> list[Guard]:
+        return first([replace(free, running_requests=each, waiting_requests=waiting) for each in looser])
+
+    bound = guard.waiting_requests if has_queue_flag else None
+    together = running(bound)
+    if together or bound is None:
+        return (together or [free])[0]
+    limited = running(None)
+    bounded = first([replace(each, waiting_requests=bound * ratio) for each in limited for ratio in _WIDER_BOUNDS])
+    return _least_lost([*bounded, *limited, free], clients, planning_rps)
+
+
+def _least_lost(flags: list[Guard], clients: Clients, planning_rps: float) -> Guard:
+    """The first of these flags, the strictest, with which overloads lose hardly more than with any other."""
+    served = [
+        min(_overloaded(clients, ("", each, ratio), planning_rps).success_fraction for ratio in OVERLOADS)
+        for each in flags
+    ]
+    return next(each for each, kept in zip(flags, served, strict=True) if kept >= max(served) - _HARDLY_MORE)
 
 
 def first_passing(count: int, passes: Callable[[int], bool]) -> int:

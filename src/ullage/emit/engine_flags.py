@@ -13,6 +13,8 @@ from ullage.emit.tree import Reasoned
 from ullage.errors import InputError
 from ullage.facts.engine import bounds_queue
 
+_QUEUED = "limit.engine_queue_requests"
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFlag:
@@ -93,19 +95,21 @@ def _vllm(pool: EmitPool) -> EngineCommand:
         "vLLM refuses beyond max-num-queued-reqs with status 503, but not by class nor by age: waits by class are the "
         "gateway's."
     )
-    queue = (bounded,) if _vllm_in_flight(pool, "") else _no_queue(pool, "vLLM")
+    queue = (bounded,) if _vllm_in_flight(pool, "") else _no_queue(
+        pool, "vLLM", has_flag=bounds_queue("vllm", pool.choice.version)
+    )  # fmt: skip
     cannot = (*queue, *_not_drafting(pool, ("mtp", "ngram")))
     return EngineCommand(command=("vllm", "serve"), flags=_on_command_line(flags), cannot=cannot)
 
 
 def _vllm_in_flight(pool: EmitPool, key: str) -> list[EngineFlag]:
     """The bound on requests in the engine, running and waiting; versions without it queue what they are sent."""
-    if not bounds_queue("vllm", pool.choice.version):
+    if not bounds_queue("vllm", pool.choice.version) or pool.find(_QUEUED) is None:
         return []
     _check_image(pool, key)
-    running, queued = (f"limit.{each}_requests" for each in ("engine_running", "replica_queue"))
-    why = f"running and waiting together: {pool.number(running).why}; {pool.number(queued).why}"
-    return [_said(key, pool.whole(running) + pool.whole(queued), why)]
+    running = "limit.engine_running_requests"
+    why = f"running and waiting together: {pool.number(running).why}; {pool.number(_QUEUED).why}"
+    return [_said(key, pool.whole(running) + pool.whole(_QUEUED), why)]
 
 
 def _check_image(pool: EmitPool, key: str) -> None:
@@ -128,7 +132,7 @@ def _sglang(pool: EmitPool) -> EngineCommand:
         *([_said("ep-size", pool.choice.sharding.ep, "pool.expert_parallel")] if _experts(pool) else []),
         _taken(pool, "context-length", "limit.context_tokens"),
         _taken(pool, "max-running-requests", "limit.engine_running_requests"),
-        _taken(pool, "max-queued-requests", "limit.replica_queue_requests"),
+        *([_taken(pool, "max-queued-requests", _QUEUED)] if pool.find(_QUEUED) else []),
         _budget(pool, "chunked-prefill-size"),
         *([_taken(pool, "scheduler-recv-interval", "poll steps")] if pool.find("poll steps") else []),
         _taken(pool, "max-total-tokens", "memory.kv_tokens"),
@@ -138,9 +142,11 @@ def _sglang(pool: EmitPool) -> EngineCommand:
         *_adapters(pool, ("enable-lora", "max-loras-per-batch", "max-lora-rank")),
         *_sglang_drafting(pool),
     ]
+    bounded = (
+        "SGLang refuses beyond max-queued-requests, but not by class nor by age: waits by class are the gateway's."
+    )
     cannot = (
-        "SGLang refuses beyond max-queued-requests, but not by class nor by age: waits by class are the gateway's.",
-        *_lost(pool),
+        *((bounded, *_lost(pool)) if pool.find(_QUEUED) else _no_queue(pool, "SGLang", has_flag=True)),
         *_not_drafting(pool, ("mtp",)),
     )
     return EngineCommand(
@@ -294,10 +300,15 @@ def _not_drafting(pool: EmitPool, written: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def _no_queue(pool: EmitPool, engine: str) -> tuple[str, ...]:
+def _no_queue(pool: EmitPool, engine: str, *, has_flag: bool = False) -> tuple[str, ...]:
+    why = (
+        "is not given a bound on its queue: those that were simulated lose more, at the planned load or in overload"
+        if has_flag
+        else "has no flag that bounds its queue or the age of a waiting request"
+    )
     return (
         (
-            f"{engine} has no flag that bounds its queue or the age of a waiting request: it queues all it is sent. "
+            f"{engine} {why}: it queues all it is sent. "
             "Waits by class, rates and the queue bound are enforced by a gateway, or not at all."
         ),
         *_lost(pool),
