@@ -14,6 +14,7 @@ import pytest
 
 from ullage import verbs
 from ullage.memory.budget import MemoryBudget
+from ullage.memory.estimate import LineName
 
 NEAR_FRACTION = 0.03
 
@@ -103,3 +104,27 @@ def test_a_hybrid_that_drafts_keeps_a_state_for_each_drafted_token() -> None:
         max_context_tokens=131_072,
     )
     assert ours == pytest.approx(27.81 * 131_072, rel=NEAR_FRACTION)
+
+
+def test_a_hybrids_log_on_sglang_leaves_nothing_unexplained(tmp_path: Path) -> None:
+    """Nemotron-3 Nano on four GB10, SGLang 0.5.21, its figures as published: states and tokens are the whole pool."""
+    at = "[2026-10-08 10:02:01"
+    log = tmp_path / "engine.log"
+    log.write_text(
+        f"{at}] server_args=ServerArgs(model_path='nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4', tp_size=4, "
+        "kv_cache_dtype='fp8_e4m3', max_running_requests=32)\n"
+        f"{at}] sglang version 0.5.21\n"
+        f"{at} TP0] Mamba Cache is allocated. max_mamba_cache_size: 2211, conv_state size: 0.44GB, ssm_state size: "
+        "24.84GB\n"
+        f"{at} TP0] KV Cache is allocated. dtype: float8_e4m3fn, #tokens: 19644177, K size: 14.05 GB, V size: "
+        "14.05 GB\n"
+        f"{at} TP0] max_total_num_tokens=19644177, chunked_prefill_size=8192, max_prefill_tokens=16384, "
+        "max_running_requests=32, context_len=262144, available_gpu_mem=35.27 GB\n"
+    )
+    model = "nemotron-3-nano-30b-a3b-nvfp4"
+    found = verbs.memory(model, device="gb10", tp=4, engine_logs=[log]).found
+    assert isinstance(found, MemoryBudget), found
+    assert found.kv_tokens == 19_644_177
+    assert found.line(LineName.KV_CACHE).figure.value == pytest.approx(53.38 * 2**30, rel=1e-4)
+    assert found.line(LineName.ROUNDING).figure.value == pytest.approx(0.0, abs=0.01 * 2**30)
+    assert found.worst.sequences == 32
