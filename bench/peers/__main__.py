@@ -24,9 +24,10 @@ TIMED_REPLICAS = 6
 # Looked at on the date of the last run, and why there is nothing to run.
 NOT_ASKED = {
     "BLIS (inference-sim)": "a Go program, not on PyPI; the package called blis there is a linear-algebra library",
-    "llm-d-planner 0.3.3": "installs, but its `estimate` needs llm-optimizer, which is not on PyPI; its recommendation "
-    "needs a PostgreSQL and a bundled benchmark of the model, of which there are four token shapes, none of Qwen3-32B; "
-    "`plan` says whether a model fits, from a configuration that it fetches from Hugging Face",
+    "llm-d-planner 0.3.3": "installs, but its `estimate` needs BentoML's llm-optimizer, which is not on PyPI (the "
+    "package of that name there caches prompts); its recommendation needs a PostgreSQL and a bundled benchmark of the "
+    "model, of which there are four token shapes, none of Qwen3-32B; `plan` says whether a model fits, from a "
+    "configuration that it fetches from Hugging Face",
 }
 
 

@@ -158,12 +158,15 @@ def asked(environment: Environment, lines: Mapping[str, str]) -> Iterator[tuple[
 
 
 def short(reason: str) -> str:
-    """Without the folder that it lies in here.
+    """The sentence of the innermost error, without the table's key and the folder.
 
-    >>> short("MoE data missing for MoeKey { topk: 4 } at /home/me/systems/b200_sxm/trtllm/1.3")
-    'MoE data missing for MoeKey { topk: 4 }'
+    >>> short("RuntimeError: worker 0: PerfDataNotAvailableError: MoE data missing { topk: 4 } at /home/me/trtllm/1.3")
+    'MoE data missing'
+    >>> short("ValueError: Invalid configuration: 1536 % 128 != 0. Try another backend.")
+    'Invalid configuration: 1536 % 128 != 0'
     """
-    return re.sub(r" (at|in) /\S+", "", reason)[:200].replace("|", "/")
+    innermost = re.sub(r" \{.*?\}| (at|in) /\S+", "", reason.rpartition("Error: ")[2])
+    return innermost.partition(". ")[0][:240].replace("|", "/")
 
 
 def latencies(answer: Answer, case: Case) -> tuple[float, float]:
