@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from bench.peers import answers
-from bench.peers.agreement import agreement, agreement_markdown
+from bench.peers.agreement import Sample, agreement, agreement_markdown
 from bench.peers.environments import ROOT, PeerUnavailableError
 from bench.peers.question import Question
 from bench.peers.report import SAME_QUESTION, SAME_ROWS, PeerRun, between_markers, markdown
@@ -35,9 +35,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/explanation/peers.md")
     parser.add_argument("--agreement", action="store_true", help="how far each is from published rows, instead")
+    parser.add_argument("--rows", type=int, default=Sample.rows, help="so many of each family, device and engine")
+    parser.add_argument("--seed", type=int, default=Sample.seed, help="of the draw of rows")
     arguments = parser.parse_args()
     part = SAME_ROWS if arguments.agreement else SAME_QUESTION
-    text = agreement_markdown(agreement()) if arguments.agreement else same_question()
+    sample = Sample(rows=arguments.rows, seed=arguments.seed)
+    text = agreement_markdown(agreement(sample)) if arguments.agreement else same_question()
     print(text)
     if arguments.write:
         PAGE.write_text(between_markers(PAGE.read_text(encoding="utf-8"), part, text), encoding="utf-8")

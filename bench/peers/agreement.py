@@ -28,8 +28,6 @@ from bench.published.score import score, table
 import ullage
 from ullage.readers.profiles.kernel_tables import BACKENDS, SYSTEMS
 
-SEED = 29
-ROWS_PER_STRATUM = 3
 # The fit weighs a group of rows as four, so that a fifth of them gives nearly the coefficients of all.
 FITTED_EVERY = 5
 # A sample that takes longer is answered as far as this goes; its order is random.
@@ -47,11 +45,20 @@ Answer = dict[str, Any]
 Rows = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """How many rows of every family, device and engine are drawn, and by which seed."""
+
+    rows: int = 3
+    seed: int = 29
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Agreement:
     """Log errors (TTFT, TPOT) of every tool for every row of the sample, NaN where it gave no answer."""
 
     date: str
+    sample: Sample
     cases: Sequence[Case]
     errors: Mapping[str, Floats]
     refused: Mapping[str, Counter[str]]
@@ -63,9 +70,9 @@ class Agreement:
         return every
 
 
-def agreement() -> Agreement:
+def agreement(sample: Sample) -> Agreement:
     cases = [case for case in serving_cases() if isinstance(case, Case) and not case.apart]
-    chosen = sampled(cases)
+    chosen = sampled(cases, sample)
     measured = np.log([(case.ttft_s, case.tpot_s) for case in chosen])
     errors, refused = {}, {}
     for tool, environment in PEERS.items():
@@ -75,23 +82,24 @@ def agreement() -> Agreement:
         refused[tool] = Counter(short(answer["reason"]) for answer in answers if "reason" in answer)
     return Agreement(
         date=datetime.now(UTC).date().isoformat(),
+        sample=sample,
         cases=chosen,
         errors={OURS: estimated(cases, chosen) - measured, **errors},
         refused=refused,
     )
 
 
-def sampled(cases: Sequence[Case]) -> list[Case]:
+def sampled(cases: Sequence[Case], sample: Sample) -> list[Case]:
     """So many rows of every family, device and engine of the vendor that the peers know, in random order."""
     strata: dict[tuple[str, str, str], list[Case]] = defaultdict(list)
     for case in cases:
         if case.vendor == USUAL_VENDOR:
             strata[case.family, case.device, case.engine].append(case)
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(sample.seed)
     chosen = [
         rows[place]
         for _, rows in sorted(strata.items())
-        for place in rng.choice(len(rows), min(ROWS_PER_STRATUM, len(rows)), replace=False)
+        for place in rng.choice(len(rows), min(sample.rows, len(rows)), replace=False)
     ]
     return [chosen[place] for place in rng.permutation(len(chosen))]
 
@@ -190,9 +198,9 @@ def agreement_markdown(found: Agreement) -> str:
     asked_count, count = len(found.cases), int(answered.sum())
     versions = ", ".join(f"{tool} {each.version}" for tool, each in PEERS.items())
     intro = (
-        f"Asked on {found.date}: {asked_count} rows of InferenceX, {ROWS_PER_STRATUM} of each family, device and "
-        f"engine, drawn with seed {SEED}. {OURS} {ullage.__version__}, {versions}. Scored are the {count} rows that "
-        "all of them answered: MAPE / median (bias) of the error in %."
+        f"Asked on {found.date}: {asked_count} rows of InferenceX, {found.sample.rows} of each family, device and "
+        f"engine, drawn with seed {found.sample.seed}. {OURS} {ullage.__version__}, {versions}. Scored are the {count} "
+        "rows that all of them answered: MAPE / median (bias) of the error in %."
     )
     blocks = [
         intro,
