@@ -63,7 +63,7 @@ def test_every_name_of_a_memory_budget_is_explained() -> None:
     assert_explained(made.to_dict(), made.explained)
 
 
-@pytest.mark.parametrize("verb", ["size", "options", "drill", "cost", "risk"])
+@pytest.mark.parametrize("verb", ["size", "options", "drill", "cost", "risk", "buy"])
 def test_every_name_of_other_verbs_is_explained(verb: str) -> None:
     made = getattr(verbs, verb)(SMALL, as_of=AS_OF)
     assert_explained(made.to_dict(), made.explained)

@@ -61,6 +61,32 @@ def test_the_order_of_hashes_does_not_reach_the_answer(tmp_path: Path) -> None:
     assert first.stdout == second.stdout
 
 
+RARE = """
+version: 1
+service: rare
+workload:
+  classes: [{name: chat, rate: 1 req/day, longest_context: 8192, slo: {ttft_p95: 2s}}]
+pool: {model: llama-3.1-8b, device: h100-sxm}
+"""
+MEASURED = """
+import resource, sys
+from ullage.cli.app import run
+ending = run(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+sys.exit(ending)
+"""
+
+
+@pytest.mark.slow
+def test_a_request_a_day_takes_no_more_memory_than_other_plans(tmp_path: Path) -> None:
+    """Years of quiet were simulated second by second once, in 5.7 GB."""
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(RARE)
+    done = python("-c", MEASURED, "plan", str(plan), "--quick", "--quiet", "--json")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert int(done.stderr.splitlines()[-1]) < 2 << 20, "KiB"
+
+
 def draw(cache: Path | str) -> str:
     done = python("-c", DRAW, NUMBA_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stderr

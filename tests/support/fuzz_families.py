@@ -154,9 +154,9 @@ _STARTS = (
 def _config_seeds() -> tuple[bytes, ...]:
     dense, routed = EVERY["dense"], EVERY["moe"]
     quantised = [{**dense, "quantization_config": each} for each in _QUANTISED]
-    return tuple(
-        json.dumps(each).encode() for each in (*EVERY.values(), *quantised, *({**routed, **each} for each in _RULES))
-    )
+    layers = [{**EVERY[base], **own} for base, own in _LAYERS]
+    ruled = [{**routed, **each} for each in _RULES]
+    return tuple(json.dumps(each).encode() for each in (*EVERY.values(), *quantised, *ruled, *layers))
 
 
 _QUANTISED: tuple[dict[str, Any], ...] = (
@@ -181,6 +181,79 @@ _RULES: tuple[dict[str, Any], ...] = (
     {"full_attention_interval": 2},
     {"attn_layer_period": 2, "attn_layer_offset": 1},
     {"hybrid_layer_pattern": [0, 1, 0, 1]},
+)
+
+
+_MAMBA = {"state_size": 16, "conv_kernel": 4, "expand": 2}
+# Layers of other kinds than attention, each on a small model of the kind that is named.
+_LAYERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "moe",
+        {
+            "model_type": "jamba",
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "mamba_d_state": 16,
+            "mamba_d_conv": 4,
+            "mamba_expand": 2,
+            "mamba_dt_rank": "auto",
+        },
+    ),
+    ("dense", {**_MAMBA, "model_type": "mamba", "time_step_rank": "auto"}),
+    ("dense", {**_MAMBA, "model_type": "mamba2", "num_heads": 8, "head_dim": 32, "n_groups": 1}),
+    (
+        "dense",
+        {
+            "model_type": "falcon_h1",
+            "mamba_d_state": 16,
+            "mamba_d_conv": 4,
+            "mamba_n_heads": 8,
+            "mamba_d_head": 32,
+            "mamba_d_ssm": 256,
+            "mamba_n_groups": 1,
+        },
+    ),
+    ("moe", {"model_type": "minimax", "attn_type_list": [0, 0, 0, 1]}),
+    (
+        "latent",
+        {
+            "model_type": "kimi_linear",
+            "num_shared_experts": 1,
+            "linear_attn_config": {
+                "kda_layers": [1, 2, 3],
+                "full_attn_layers": [4],
+                "num_heads": 8,
+                "head_dim": 16,
+                "short_conv_kernel_size": 4,
+            },
+        },
+    ),
+    ("dense", {"model_type": "lfm2", "conv_L_cache": 3, "layer_types": ["conv", "conv", "full_attention", "conv"]}),
+    (
+        "dense",
+        {
+            "model_type": "nemotron-nas",
+            "block_configs": [
+                {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.0}},
+                {"attention": {"no_op": True}, "ffn": {"ffn_mult": 1.0}},
+                {"attention": {"n_heads_in_group": 2}, "ffn": {"no_op": True}},
+                {"attention": {"n_heads_in_group": 4, "no_op": False}, "ffn": {"ffn_mult": 2.0}},
+            ],
+        },
+    ),
+    (
+        "moe",
+        {
+            "model_type": "nemotron_h_puzzle",
+            "ssm_state_size": 16,
+            "conv_kernel": 4,
+            "mamba_num_heads": 8,
+            "mamba_head_dim": 32,
+            "n_groups": 1,
+            "block_configs": [{"block_type": each} for each in ("attention", "moe", "mamba", "moe")],
+        },
+    ),
+    ("dense", {"model_type": "llama4_text", "attention_chunk_size": 64, "no_rope_layers": [1, 1, 1, 0]}),
 )
 
 

@@ -15,10 +15,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ullage.documents import reading
+from ullage.errors import InputError
 from ullage.facts.model import Model
 from ullage.readers.models.assemble import model_from_config
 from ullage.readers.models.files import beside_path, config_path, read_object, source_of
 
+_FIX = "Give config.json as it was published."
 __all__ = ["model_from_config", "read_model"]
 
 
@@ -26,13 +28,14 @@ def read_model(path: Path) -> Model:
     """Read a model from its config.json, or from a directory that holds one."""
     config = config_path(path)
     beside = beside_path(config)
-    with reading(str(config), fix="Give config.json as it was published."):
-        return model_from_config(
-            read_object(config),
-            name=_name(config),
-            source=source_of(config),
-            beside=read_object(beside) if beside is not None else None,
-        )
+    with reading(str(config), fix=_FIX):
+        content = read_object(config)
+        extra = read_object(beside) if beside is not None else None
+        try:
+            return model_from_config(content, name=_name(config), source=source_of(config), beside=extra)
+        except ValueError as error:
+            # What a model cannot have, such as a block of no channels, whichever keys came to it.
+            raise InputError(field=config.name, value=str(error), problem="describes no model", fix=_FIX) from None
 
 
 def _name(config: Path) -> str:
