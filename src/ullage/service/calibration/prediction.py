@@ -29,7 +29,7 @@ _STEEP_LOG = math.log(2.0)
 # Where 8 of 10 published disaggregated tests lie whose family no fit had seen, as multiples of what was estimated. A
 # first token waits for both sides, and a prefill side that is nearly full makes several times of a tenth of its
 # capacity. From the half of the rows that choices are made on (bench/disaggregated.py).
-_APART_BAND = {"tpot": (0.86, 1.40), "ttft": (0.53, 7.9)}
+_APART_BAND = {"tpot": (0.86, 1.53), "ttft": (0.31, 2.8)}
 # Latencies that are tokens first of all; the others are a prompt first of all.
 _BY_TOKEN = ("tpot", "e2e")
 
