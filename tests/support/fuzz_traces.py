@@ -22,6 +22,7 @@ from ullage.report.markdown import to_markdown
 from ullage.verbs.profile import profile
 
 DAY = datetime.date(2026, 11, 15)
+LENGTHS = b"category,model,client,window_s,field,mean"
 OURS = (
     *("arrival_s", "arrival_ms", "arrival_time", "arrival_excel", "prompt_tokens", "output_tokens", "cached_tokens"),
     *("duration", "duration_ms", "end_time", "first_token_time", "ttft_s", "status", "class", "tenant", "session"),
@@ -37,13 +38,35 @@ def seeds() -> tuple[bytes, ...]:
         for at in range(120)
     )
     samples = (each.render(trace_samples.REQUESTS, 1.0, "text") for each in trace_samples.SAMPLES.values())
-    return (rows, _parquet(rows), *samples, *(each.encode() for each in (*_printed(), *_series(), *_wrapped())))
+    servegen = trace_samples.SAMPLES["servegen"].render(trace_samples.REQUESTS, 1.0, "")
+    lengths = b"".join(
+        b"language,m,%d,0,%s,%d,[]\n" % (client, field, mean)
+        for client in range(3)
+        for field, mean in ((b"input_tokens", 900), (b"output_tokens", 90))
+    )
+    both = servegen + LENGTHS + b",quantiles\n" + lengths
+    return (rows, _parquet(rows), both, *samples, *(each.encode() for each in (*_printed(), *_series(), *_wrapped())))
 
 
 def read(file: Path) -> None:
     """As `ullage profile` does: every fourth file, which its bytes settle, with something asked of it."""
     data = file.read_bytes()
-    found = profile([file], as_of=DAY, **({} if sum(data) % 4 else _asked(data)))
+    rates, mark, lengths = data.partition(LENGTHS)
+    files = [file]
+    if mark:
+        # ServeGen's two tables go together: one file is cut into both.
+        files.append(file.with_name("lengths.csv"))
+        files[0].write_bytes(rates)
+        files[1].write_bytes(mark + lengths)
+    try:
+        _profiled(files, {} if sum(data) % 4 else _asked(data))
+    finally:
+        for each in files[1:]:
+            each.unlink()
+
+
+def _profiled(files: list[Path], asked: dict[str, Any]) -> None:
+    found = profile(files, as_of=DAY, **asked)
     to_text(found.to_dict())
     to_markdown(found.page())
 
@@ -122,4 +145,33 @@ def _wrapped() -> tuple[str, ...]:
         json.dumps({"hits": {"total": {"value": 10}, "hits": [{"_id": "1", "_source": each} for each in records]}}),
         "".join(json.dumps({"jsonPayload": each, "severity": "INFO"}) + "\n" for each in records),
         json.dumps({"data": records, "more": records}),
+        *_langfuse(),
+    )
+
+
+def _langfuse() -> tuple[str, ...]:
+    """Langfuse's other forms: an ingestion batch, a trace with its observations, a table of observations."""
+    bodies = [
+        {
+            "id": f"g{at}",
+            "type": "GENERATION",
+            "startTime": f"2026-11-02T10:00:{at}Z",
+            "endTime": f"2026-11-02T10:01:{at}Z",
+            "model": "m",
+            "usageDetails": {"input": 100 + at, "output": at, "cache_read_input_tokens": 64},
+            "level": "DEFAULT",
+            "traceId": "t",
+            "userId": "u",
+        }
+        for at in range(10, 20)
+    ]
+    columns = [each for each in bodies[0] if each != "usageDetails"]
+    return (
+        json.dumps({"batch": [{"type": "generation-create", "body": each} for each in bodies]}),
+        json.dumps({"trace": {"id": "t", "tags": ["search"], "userId": "u"}, "observations": bodies}),
+        json.dumps({"id": "t", "tags": ["search"], "observations": bodies}),
+        _table(
+            f"{','.join(columns)},usageDetails",
+            [f'{",".join(str(each[name]) for name in columns)},"{{""input"": 9, ""output"": 5}}"' for each in bodies],
+        ),
     )
