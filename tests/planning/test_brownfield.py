@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from ullage.planning.brownfield.brownfield import Brownfield, brownfield
 from ullage.planning.brownfield.risks import RiskSeverity
 from ullage.planning.brownfield.running import Running, RunningNode, RunningPool
 from ullage.planning.document import Plan
+from ullage.readers.kubernetes import read_running
 
 pytestmark = pytest.mark.slow
 
@@ -147,6 +149,57 @@ def test_a_memory_share_that_leaves_too_little_is_named(plan: Plan) -> None:
     assert ("memory_fraction", "0.98", "0.92") in [(e.name, e.have, e.need) for e in full.changes[0].settings]
     usual = compared(plan, replace(POOL, replicas=need(plan), settings={**settings, "memory_fraction": "0.92"}))
     assert (usual.changes[0].settings, stops(usual)) == ((), [])
+
+
+def test_a_prefix_cache_that_is_off_and_another_cache_dtype_are_named(plan: Plan) -> None:
+    settings = {"tensor_parallel": "2"}
+    off = compared(plan, replace(POOL, replicas=need(plan), settings={**settings, "prefix_cache": "off"}))
+    assert any("The prefix cache is off, and the plan counts on" in each for each in stops(off))
+    other = {"prefix_cache": "off", "kv_dtype": "fp8_e4m3", "graphs": "off"}
+    found = compared(plan, replace(POOL, replicas=need(plan), settings={**settings, **other}))
+    assert [(each.name, each.have, each.need) for each in found.changes[0].settings] == [
+        ("kv_dtype", "fp8_e4m3", "bf16"),
+        ("prefix_cache", "off", "on"),
+        ("graphs", "off", "on"),
+    ]
+    same = {"prefix_cache": "on", "kv_dtype": "auto"}
+    fine = compared(plan, replace(POOL, replicas=need(plan), settings={**settings, **same}))
+    assert (fine.changes[0].settings, stops(fine)) == ((), [])
+
+
+SATURATED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: chat}
+spec:
+  replicas: 40
+  template:
+    spec:
+      containers:
+        - {image: "vllm/vllm-openai:v0.32.0", args: [--model, m/x], resources: {limits: {nvidia.com/gpu: 2}}}
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: chat}
+spec:
+  scaleTargetRef: {name: chat}
+  minReplicaCount: 30
+  maxReplicaCount: 60
+  triggers:
+    - {type: prometheus, metadata: {serverAddress: "http://p", query: avg(vllm:kv_cache_usage_perc), threshold: "1.0"}}
+"""
+
+
+def test_a_rule_whose_signal_saturates_is_to_follow_waiting_requests(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "running.yaml").write_text(SATURATED)
+    (read,) = read_running([tmp_path / "running.yaml"]).pools
+    found = compared(plan, replace(read, name=POOL.name))
+    assert any("Its rule, saturated" in each for each in stops(found))
+    assert any("instead of avg(vllm:kv_cache_usage_perc)" in each for each in found.steps)
+    follows = SATURATED.replace("kv_cache_usage_perc", "num_requests_waiting").replace('"1.0"', '"3"')
+    (tmp_path / "running.yaml").write_text(follows)
+    (read,) = read_running([tmp_path / "running.yaml"]).pools
+    assert not any("follow waiting requests" in each for each in compared(plan, replace(read, name=POOL.name)).steps)
 
 
 def test_a_rollout_that_takes_needed_replicas_away_is_named(plan: Plan) -> None:

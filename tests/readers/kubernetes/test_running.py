@@ -73,6 +73,12 @@ def test_a_deployment_with_its_scaler_and_nodes(tmp_path: Path) -> None:
     (pool,) = found.pools
     assert (pool.replicas, pool.devices_per_replica, pool.engine, pool.model) == (6, 2, "vllm", "Qwen/Qwen3-32B")
     assert pool.settings == {"tensor_parallel": "2", "max_sequences": "128"}
+    switched = engine_args(
+        ["vllm", "serve", "m/x", "--no-enable-prefix-caching", "--enforce_eager", "--kv-cache-dtype=fp8"]
+    )
+    assert switched.settings == {"prefix_cache": "off", "graphs": "off", "kv_dtype": "fp8"}
+    radix = engine_args(["python3", "-m", "sglang.launch_server", "--disable-radix-cache", "--disable-cuda-graph"])
+    assert radix.settings == {"prefix_cache": "off", "graphs": "off"}
     assert (pool.least_replicas, pool.most_replicas, pool.surge, pool.unavailable) == (2, 10, "1", "0")
     assert found.free_devices == 16 - 12
 

@@ -6,13 +6,21 @@ and is removed only after nothing relies on it any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.errors import InputError
 from ullage.evidence import number
-from ullage.memory.settings import whole
-from ullage.planning.brownfield.risks import Risk, RiskSeverity, fraction, misleading_signals, pool_risks
+from ullage.memory.kv import kv_dtype
+from ullage.memory.settings import OFF, whole
+from ullage.planning.brownfield.risks import (
+    SATURATED_RULE,
+    Risk,
+    RiskSeverity,
+    fraction,
+    misleading_signals,
+    pool_risks,
+)
 from ullage.planning.brownfield.running import Running, RunningPool
 from ullage.planning.document import Plan
 from ullage.planning.pool_plan import PoolPlan
@@ -146,12 +154,39 @@ def _settings(pool: PoolPlan, found: RunningPool) -> tuple[Setting, ...]:
             ),
         )
     )
-    return others + tuple(
-        Setting(name=name, have=have, need=str(need))
-        for name, need in needed.items()
-        for have in (found.settings.get(name, assumed.get(name, "")),)
-        if have and have != str(need)
+    return (
+        *others,
+        *(
+            Setting(name=name, have=have, need=str(need))
+            for name, need in needed.items()
+            for have in (found.settings.get(name, assumed.get(name, "")),)
+            if have and have != str(need)
+        ),
+        *_cache_settings(pool, found),
     )
+
+
+def _cache_settings(pool: PoolPlan, found: RunningPool) -> Iterator[Setting]:
+    """How prompts and keys are cached, and whether steps run as graphs, where the engine is told."""
+    have, need = found.settings.get("kv_dtype", ""), pool.memory.runtime.cache.name
+    if have and _dtype_name(have) not in ("", need):
+        yield Setting(name="kv_dtype", have=have, need=need)
+    planned = {
+        "prefix_cache": "off" if pool.spec.settings.prefix_cache == OFF else "on",
+        "graphs": "on" if pool.spec.settings.graphs else "off",
+    }
+    for name, wanted in planned.items():
+        state = found.settings.get(name, "")
+        if state and state != wanted:
+            yield Setting(name=name, have=state, need=wanted)
+
+
+def _dtype_name(text: str) -> str:
+    """Ours for what an engine calls it; empty where it leaves the choice to the model, or is not known."""
+    try:
+        return kv_dtype(text).name
+    except InputError:
+        return ""
 
 
 def _limits(pool: PoolPlan, found: RunningPool | None) -> tuple[Setting, ...]:
@@ -226,11 +261,13 @@ def _limit_steps(change: PoolChange, run: RunningPool) -> list[str]:
     """The limits of the plan where something else is set, and a signal that follows the load."""
     needed = {each.name: each for each in change.limits}
     steps = []
-    if misleading_signals(run):
+    is_saturated = any(SATURATED_RULE in each.sentence for each in change.risks)
+    wrong = run.signals if is_saturated else misleading_signals(run)
+    if wrong:
         waiting = needed["gateway waiting per replica"].need
         steps.append(
             f"Let {run.scaled_by} follow waiting requests per replica, below {waiting}, instead of "
-            f"{' and '.join(misleading_signals(run))}."
+            f"{' and '.join(wrong)}."
         )
     sequences = needed["engine max_sequences"]
     if sequences.have and sequences.have != sequences.need:

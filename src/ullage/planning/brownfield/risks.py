@@ -21,6 +21,9 @@ from ullage.scaling.faults import rule_faults
 _HOST_SIGNALS = ("cpu", "memory")
 """A server of language models keeps a core busy whether one request waits or a thousand, and its memory never falls."""
 
+SATURATED_RULE = "Its rule, saturated:"
+"""How the risk of a rule begins whose signal stops growing while requests wait."""
+
 _MOST_MEMORY_FRACTION = 0.95
 """Above it the context, libraries and fragmentation of most start-up logs no longer fit beside the engine."""
 
@@ -45,6 +48,7 @@ def pool_risks(pool: PoolPlan, found: RunningPool, need: int, running: Running) 
     yield from _signal(pool, found)
     yield from _rule(pool, found)
     yield from _memory(pool, found)
+    yield from _without_hits(pool, found)
     yield from _version(pool, found)
     yield from _rollout_loss(pool, found)
     yield from _rollout_risk(pool, found, running)
@@ -128,6 +132,17 @@ def _memory(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
     )
 
 
+def _without_hits(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
+    """A prefix cache that is off, where the plan's replicas are few because of its hits."""
+    hits = number(pool.scorecard.figures["score.cached_fraction"])
+    if found.settings.get("prefix_cache") != "off" or hits <= 0.0:
+        return
+    yield _stops(
+        f"The prefix cache is off, and the plan counts on {100 * hits:.0f} % of prompt tokens from it: the replicas of "
+        "the plan do not carry the busiest hour without. Switch it on, or state pool.prefix_cache: off and plan again."
+    )
+
+
 def fraction(text: str) -> float | None:
     """A share from 0 to 1 as a flag has it; None where it is none.
 
@@ -153,7 +168,8 @@ def _version(pool: PoolPlan, found: RunningPool) -> Iterator[Risk]:
     if need:
         yield _costs(
             f"{found.engine} {found.engine_version} runs, and the plan is made for {need}: step times, defaults and "
-            "memory of a newer engine are not those of this one."
+            f"memory of a newer engine are not those of this one. Upgrade it first, or plan for it with "
+            f"pool.engine_version: {found.engine_version}."
         )
 
 

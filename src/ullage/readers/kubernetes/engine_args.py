@@ -55,6 +55,15 @@ _FLAGS: Mapping[str, Mapping[str, str]] = {
         "--kv-cache-free-gpu-memory-fraction": "memory_fraction",
     },
 }
+# Flags without a value: what they set, and to what.
+_SWITCHES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "vllm": {
+        "--enable-prefix-caching": ("prefix_cache", "on"),
+        "--no-enable-prefix-caching": ("prefix_cache", "off"),
+        "--enforce-eager": ("graphs", "off"),
+    },
+    "sglang": {"--disable-radix-cache": ("prefix_cache", "off"), "--disable-cuda-graph": ("graphs", "off")},
+}
 # How each engine is started; the first that the command line has decides.
 _STARTS = (
     ("vllm", re.compile(r"\bvllm\b|vllm\.entrypoints")),
@@ -99,10 +108,13 @@ def engine_args(
         or next((name for name, start in _STARTS if start.search(image)), "")
         or engine
     )
-    flags = _FLAGS.get(engine, {})
+    flags, switches = _FLAGS.get(engine, {}), _SWITCHES.get(engine, {})
     settings: dict[str, str] = {}
     for at, word in enumerate(flat):
         flag, has_value, value = word.partition("=")
+        name, state = switches.get(word.replace("_", "-"), ("", ""))
+        if name:
+            settings[name] = state
         known = flags.get(flag.replace("_", "-"))
         if known is not None:
             follows = flat[at + 1] if at + 1 < len(flat) and not flat[at + 1].startswith("--") else ""
