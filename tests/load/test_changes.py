@@ -71,6 +71,18 @@ def test_changes_of_a_program_are_those_of_a_command_line(file: Path) -> None:
     assert values(typed) == values(loaded(file, {"pools.large.max_sequences": 64, "policy.shortfall": 0.01}))
 
 
+def test_a_plan_as_a_dict_has_the_limits_of_a_file() -> None:
+    deep: dict[str, Any] = {}
+    inner = deep
+    for _ in range(3000):
+        inner["a"] = inner = {}
+    loop: dict[str, Any] = {}
+    loop["a"] = loop
+    for policy, said in ((deep, "deeper than 64"), (loop, "holds itself"), ({"zones": 10**5000}, "more digits")):
+        with pytest.raises(InputError, match=said):
+            load_plan({"version": 1, "policy": policy}, as_of=AS_OF)
+
+
 def test_a_plan_as_a_dict_is_the_plan_of_the_file(tmp_path: Path) -> None:
     plan = {
         "version": 1,

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from ullage.documents import broken_yaml, check_yaml
+from ullage.documents import MOST_LEVELS, broken_yaml, check_yaml
 from ullage.errors import InputError
 
 # The longest plan file we know has 9,000 characters.
@@ -94,18 +94,30 @@ def read_scalar(text: str, *, field: str) -> Any:
     return read_yaml(f"value: {text}", file=field).content["value"]
 
 
-def as_texts(value: Any) -> Any:
-    """A value of a program as a file would say it: numbers, dates and paths become texts."""
+# Longer whole numbers count nothing, and Python does not write them out.
+_MOST_BITS = 1024
+
+
+def as_texts(value: Any, *, levels: int = 0) -> Any:
+    """A value of a program as a file would say it: numbers, dates and paths become texts; the limits are a file's."""
+    if levels > MOST_LEVELS:
+        problem = f"is nested deeper than {MOST_LEVELS} levels, or holds itself"
+        raise InputError(
+            field="plan", value=f"{levels} levels", problem=problem, fix="Give a plan as its file says it."
+        )
     if isinstance(value, Mapping):
-        return {str(key): as_texts(each) for key, each in value.items()}
+        return {str(key): as_texts(each, levels=levels + 1) for key, each in value.items()}
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, datetime.date):
         return value.isoformat()
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        problem = "has more digits than any number of a plan"
+        raise InputError(field="plan", value="a whole number", problem=problem, fix="Correct it.")
     if isinstance(value, int | float | PurePath):
         return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [as_texts(each) for each in value]
+        return [as_texts(each, levels=levels + 1) for each in value]
     return value
 
 
