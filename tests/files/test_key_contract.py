@@ -203,6 +203,7 @@ CASES: dict[str, dict[str, str]] = {
         "scaling.sleepers": "2",
         "scaling.threshold": "2",
         "scaling.down_window": "50min",
+        "scaling.window": "5min",
         "scaling.floor": "80%",
     },
     "asleep": {"scaling.sleeper_cost": "10%"},

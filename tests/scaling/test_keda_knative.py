@@ -24,7 +24,7 @@ from ullage.scaling.keda import (
     polled,
 )
 from ullage.scaling.knative import KnativeSpec, KnativeState, knative_step
-from ullage.scaling.predictive import PredictiveSpec, PredictiveState, predictive_step, rate_ahead
+from ullage.scaling.planners.predictive import PredictiveSpec, PredictiveState, predictive_step, rate_ahead
 
 QUEUE = KedaTrigger(name="queue", threshold_value=5.0)
 KEDA = KedaSpec(triggers=(QUEUE,), most_replicas=20)

@@ -13,6 +13,7 @@ from support.served_replicas import class_with_slos
 from ullage.errors import InputError, InternalError
 from ullage.report.decisions.scaling_page import scaling_page
 from ullage.scaling.compare import DERIVED, ComparisonCase, ScalingComparison, compare_rules
+from ullage.scaling.equal import equal_rule
 from ullage.scaling.hpa import HpaSpec
 from ullage.scaling.judged import CAUSES, result, tally
 from ullage.scaling.keda import KedaSpec, KedaTrigger
@@ -20,12 +21,12 @@ from ullage.scaling.knative import KnativeSpec
 from ullage.scaling.loop import LoopRun, ScalingPool, ScalingTraffic, needed_replicas, run_rule
 from ullage.scaling.plan import DerivedRule, RuleChoice, derive_rule, rule_lag_s, scaling_plan
 from ullage.scaling.planners.dynamo import DynamoSpec, DynamoTarget
+from ullage.scaling.planners.predictive import PredictiveSpec
 from ullage.scaling.planners.variant import DESIRED, VariantSpec
-from ullage.scaling.played import played
-from ullage.scaling.predictive import PredictiveSpec
+from ullage.scaling.played import fixed_rule, played
 from ullage.scaling.published_rules import common_rules, tracking_rule
 from ullage.scaling.rules import ScalingRule, ScheduleSpec
-from ullage.scaling.search import SearchResult, search_rule
+from ullage.scaling.search import STEP_RATIO, SearchResult, search_rule
 from ullage.scaling.signals import Aggregate, FaultKind, MetricFault, MetricQuery, Signal, SignalTerms, read_query
 from ullage.scaling.stage import part_fraction, part_of_pool
 from ullage.scaling.supply import CapacityLimits, StartTimes, Supply
@@ -408,6 +409,50 @@ def test_what_is_stated_is_not_searched() -> None:
 def test_engines_asleep_are_tried_where_they_cost_less_than_engines_awake() -> None:
     assert not any(each.choice.sleepers for each in searched().tried)
     assert {each.choice.sleepers for each in searched(sleeper_fraction=0.1).tried} >= {1, 2, 4}
+
+
+def test_a_mean_over_minutes_sees_a_step_later_and_a_spike_less() -> None:
+    choice = RuleChoice(threshold_value=6.0, least_replicas=1, most_replicas=8, down_s=120.0)
+    slow = replace(choice, window_s=300.0)
+    assert slow.rule().queries["in-flight"].window_s == 300.0
+    assert slow.settings()["window"] == "300s"
+    assert "window" not in choice.settings()
+    assert "[300s]" in scaling_plan(slow.rule(), engine="vllm").query
+    first, later = (run_rule(each.rule(), pool(), step_up(), start_replicas=2) for each in (choice, slow))
+    at_s = [float(each.controls.at_s[int(np.argmax(each.asked >= 4))]) for each in (first, later)]
+    assert at_s[0] < at_s[1]
+    assert later.replica_hours < first.replica_hours
+
+
+@pytest.mark.slow
+def test_the_search_tries_a_mean_over_minutes_with_a_threshold_of_its_own() -> None:
+    tried = {each.choice.window_s for each in searched().tried}
+    assert tried == {30.0, 300.0}
+    thresholds = {each.choice.threshold_value for each in searched().tried if each.choice.window_s == 300.0}
+    assert len(thresholds) > 1
+
+
+@pytest.mark.slow
+def test_at_equal_attainment_no_higher_threshold_attains_as_much() -> None:
+    days, choice = (week(4), week(5)), replace(derived().choice(pool()), threshold_value=8.0)
+    fixed = fixed_rule(pool())
+    found = equal_rule(fixed, choice, pool(), days)
+    assert found is not None
+    assert found.against == "fixed fleet"
+
+    def lost(each: RuleChoice) -> float:
+        own = [played(each.rule(), each.behind(pool()), [day]).attainment.margin_fraction for day in days]
+        other = [played(fixed, pool(), [day]).attainment.margin_fraction for day in days]
+        return float(np.mean(other) - np.mean(own))
+
+    assert lost(found.choice) == pytest.approx(found.loss_fraction)
+    assert found.loss_fraction <= found.allowed_fraction
+    higher = replace(found.choice, threshold_value=found.choice.threshold_value * STEP_RATIO)
+    assert lost(higher) > found.allowed_fraction or found.choice.threshold_value == choice.threshold_value
+    # A rule that is worse than ours is matched by ours as it is.
+    worse = equal_rule(replace(fixed, spec=ScheduleSpec(times_s=(0.0,), replicas=(8,))), found.choice, pool(), days)
+    assert worse is not None
+    assert worse.choice == found.choice
 
 
 def test_a_rule_is_never_judged_on_what_it_was_chosen_on() -> None:

@@ -79,6 +79,7 @@ FIGURES: dict[str, tuple[str, float | str]] = {
     "scaling.least_replicas": ("replicas", 12),
     "scaling.most_replicas": ("replicas", 45),
     "scaling.down_window_s": ("s", 1380),
+    "scaling.window_s": ("s", 30),
     "scaling.floor_fraction": ("fraction", 0.0),
     "scaling.schedule": ("", ""),
     "scaling.node_held_s": ("s", 600),

@@ -89,6 +89,7 @@ def test_what_is_typed_wrong_is_told_at_once_and_nothing_is_touched(
         ("scaling.least_replicas", 99, "scaling.most_replicas = 45.0: is below 99"),
         ("scaling.most_replicas", 0, "is below 12"),
         ("scaling.down_window_s", 1e9, "is above 3600"),
+        ("scaling.window_s", 0, "is below 1"),
     ],
 )
 def test_a_stored_plan_that_no_plan_says_makes_no_file(

@@ -10,6 +10,7 @@ const RULE: Record<string, string> = {
   least_replicas: "fewest replicas",
   most_replicas: "most replicas",
   down_window_s: "waits before scaling down",
+  window_s: "averages requests in flight over",
   node_held_s: "keeps an empty node for",
   floor_fraction: "schedule holds, of the expected need",
   schedule: "schedule",

@@ -15,7 +15,7 @@ from ullage.emit.request import EmitPool, up
 from ullage.errors import InputError
 from ullage.scaling.hpa import ScalingBehavior
 from ullage.scaling.keda import KedaFallback, KedaSpec
-from ullage.scaling.published_rules import IN_FLIGHT, read_schedule, tracking_rule
+from ullage.scaling.published_rules import read_schedule, tracking_rule
 
 # The finest that Kubernetes counts in, and the longest window that its autoscaler takes.
 _LEAST_TARGET, _MOST_WINDOW_S = 0.001, 3600
@@ -95,21 +95,23 @@ def scale_rule(pool: EmitPool) -> ScaleRule:
         pool.number(f"scaling.{name}") for name in ("least_replicas", "most_replicas", "down_window_s")
     )
     _check_rule(pool)
-    spec = tracking_rule(
+    rule = tracking_rule(
         "ullage",
         pool.real("scaling.threshold_requests"),
         least=pool.whole("scaling.least_replicas"),
         most=pool.whole("scaling.most_replicas"),
         up_s=0.0,
         down_s=pool.real("scaling.down_window_s"),
+        window_s=pool.real("scaling.window_s"),
         schedule=_schedule(pool),
         fallback_replicas=pool.whole("fleet.replicas"),
-    ).spec
+    )
+    spec = rule.spec
     assert isinstance(spec, KedaSpec)
     assert spec.behavior is not None
     assert spec.fallback is not None
     return ScaleRule(
-        signal=_in_flight(pool, spec),
+        signal=_in_flight(pool, spec, rule.queries["in-flight"].window_s),
         least=spec.least_replicas,
         least_why=least.why,
         most=spec.most_replicas,
@@ -216,6 +218,7 @@ def _check_rule(pool: EmitPool) -> None:
         ("scaling.least_replicas", 1, math.inf),
         ("scaling.most_replicas", least, math.inf),
         ("scaling.down_window_s", 0, _MOST_WINDOW_S),
+        ("scaling.window_s", 1, _MOST_WINDOW_S),
     ):
         value = pool.real(name)
         if not low <= value <= high:
@@ -225,9 +228,9 @@ def _check_rule(pool: EmitPool) -> None:
             )
 
 
-def _in_flight(pool: EmitPool, spec: KedaSpec) -> ScaleSignal:
-    metrics, window_s = engine_metrics(pool), f"{IN_FLIGHT.window_s:.0f}s"
-    parts = (f"sum(avg_over_time({each}[{window_s}]))" for each in (metrics.running, metrics.waiting))
+def _in_flight(pool: EmitPool, spec: KedaSpec, window_s: float) -> ScaleSignal:
+    metrics = engine_metrics(pool)
+    parts = (f"sum(avg_over_time({each}[{window_s:.0f}s]))" for each in (metrics.running, metrics.waiting))
     return ScaleSignal(
         name="in-flight",
         series=metrics.running,

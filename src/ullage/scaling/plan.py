@@ -50,6 +50,7 @@ class RuleChoice:
     least_replicas: int
     most_replicas: int
     down_s: float
+    window_s: float = IN_FLIGHT.window_s
     floor_fraction: float = 0.0
     node_held_s: float = 0.0
     sleepers: int = 0
@@ -64,6 +65,7 @@ class RuleChoice:
             most=self.most_replicas,
             up_s=0.0,
             down_s=self.down_s,
+            window_s=self.window_s,
             schedule=self._schedule(np.asarray(hourly_rps, np.float64), each_rps),
             fallback_replicas=self.fallback_replicas,
         )
@@ -92,6 +94,8 @@ class RuleChoice:
             "down_window": f"{self.down_s:g}s",
             "node_held": f"{self.node_held_s:g}s",
         }
+        if self.window_s != IN_FLIGHT.window_s:
+            found["window"] = f"{self.window_s:g}s"
         if self.floor_fraction:
             found["floor"] = f"{100.0 * self.floor_fraction:g}%"
         if self.sleepers:

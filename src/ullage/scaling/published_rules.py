@@ -12,6 +12,7 @@ dynamo       Dynamo's planner with its defaults: KV use of 100 % and 60 %
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -94,10 +95,12 @@ def tracking_rule(
     most: int,
     up_s: float,
     down_s: float,
+    window_s: float = IN_FLIGHT.window_s,
     schedule: tuple[int, ...] = (),
     fallback_replicas: int = 0,
 ) -> ScalingRule:
-    """Our rule: so many requests in flight for each replica, up at once, down slowly, no lower than the schedule.
+    """Our rule: so many requests in flight for each replica, a mean over `window_s`, up at once, down slowly, no lower
+    than the schedule.
 
     Where its metric is gone it holds `fallback_replicas`, within its bounds, or more where more run; 0 is what runs.
     """
@@ -130,7 +133,7 @@ def tracking_rule(
             fallback=blind if fallback_replicas else None,
             behavior=behavior,
         ),
-        queries={"in-flight": IN_FLIGHT},
+        queries={"in-flight": replace(IN_FLIGHT, window_s=window_s)},
         schedule=schedule,
     )
 

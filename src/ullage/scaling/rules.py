@@ -10,6 +10,7 @@ from ullage.scaling.hpa import SYNC_S, HpaMetric, HpaSpec, HpaState, MetricKind,
 from ullage.scaling.keda import KedaSpec, KedaState, keda_step, polled
 from ullage.scaling.knative import TICK_S, KnativeSpec, KnativeState, knative_step
 from ullage.scaling.planners.dynamo import DynamoSpec, DynamoState, DynamoTarget, load_target, traffic_target
+from ullage.scaling.planners.predictive import PredictiveSpec, PredictiveState, predictive_step
 from ullage.scaling.planners.variant import (
     DESIRED,
     SHAPE_S,
@@ -21,7 +22,6 @@ from ullage.scaling.planners.variant import (
     percentage_target,
     token_target,
 )
-from ullage.scaling.predictive import PredictiveSpec, PredictiveState, predictive_step
 from ullage.scaling.signals import Aggregate, MetricQuery, Signal, SignalReader
 from ullage.simulate.fleet import Signals
 

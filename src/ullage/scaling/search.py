@@ -5,6 +5,7 @@ worst of them, with a fifth of its error share to spare: the next week is anothe
 fleet violates asks for what that attains. What is looked at, one thing after the other, around the best so far:
 
     threshold    in steps of an eighth, the highest that passes
+    averaging    of requests in flight over minutes instead of seconds, with the highest threshold that passes
     floor        a schedule by hour of week beneath the rule, each with the highest threshold that passes
     window       on the way down
     minimum      replicas that are always there
@@ -36,6 +37,8 @@ from ullage.scaling.rules import ScalingRule
 # Steps of the threshold, and how far from the derived one is looked.
 STEP_RATIO = 1.125
 _LOWEST, _HIGHEST = -9, 7
+# Averaged over five minutes as well: what is shorter than a start takes is no reason for one.
+WINDOWS_S = (300.0,)
 # The schedule is a floor under the rule: so much of what the hour is expected to need.
 _FLOORS = (0.7, 0.85, 1.0)
 _HELD_S = (0.0, 300.0, 600.0, 1800.0)
@@ -43,7 +46,7 @@ _SLEEPERS = (1, 2, 4)
 # One replica is no service while it restarts: a minimum of one is stated, not found.
 _LEAST_REPLICAS = 2
 # The next week is another one: of the requests that may violate an SLO, a fifth is kept free in those of the search.
-_KEPT_FRACTION = 0.2
+KEPT_FRACTION = 0.2
 # Candidates that are played to the end where none passes.
 _FINALISTS = 3
 
@@ -194,7 +197,7 @@ class _Search:
 def _goal(pool: ScalingPool, stretch: ScalingTraffic) -> float:
     """Of one stretch: a fifth of the error share of its worst SLO to spare, or what the fixed fleet attains."""
     fixed = played(fixed_rule(pool), pool, [stretch]).attainment
-    return min(_KEPT_FRACTION * (1.0 - fixed.required_fraction), fixed.margin_fraction - EQUAL_FRACTION)
+    return min(KEPT_FRACTION * (1.0 - fixed.required_fraction), fixed.margin_fraction - EQUAL_FRACTION)
 
 
 def search_rule(
@@ -221,7 +224,7 @@ def search_rule(
     steps = []
     for share, (name, moves) in enumerate(_moves(search, derived, first, stated).items()):
         before = len(search.known)
-        report(share / 6.0, name)
+        report(share / 7.0, name)
         moves()
         best = search.best()
         steps.append(
@@ -268,9 +271,14 @@ def _moves(
 
         return moved
 
+    def averaged() -> None:
+        for each in WINDOWS_S:
+            search.highest(partial(at, window_s=each), -1)
+
     def floors() -> None:
+        window_s = search.best().choice.window_s
         for each in _FLOORS if search.hours else ():
-            search.highest(partial(at, floor_fraction=each), 2)
+            search.highest(partial(at, floor_fraction=each, window_s=window_s), 2)
 
     def fewest() -> None:
         search.varied(search.fewer(search.best().choice, 2))
@@ -279,6 +287,7 @@ def _moves(
     sleeps = search.pool.limits.sleeper_fraction < 1.0
     found = {
         "threshold_value": lambda: search.highest(at, 0),
+        "window_s": averaged,
         "floor_fraction": floors,
         "down_s": near("down_s", windows),
         "least_replicas": fewest if "least" not in stated else None,

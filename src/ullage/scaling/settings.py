@@ -67,6 +67,7 @@ class ScalingSettings:
     sleepers: Assumption | None = None
     threshold: Assumption | None = None
     down_window: Assumption | None = None
+    window: Assumption | None = None
     floor: Assumption | None = None
 
     @property

@@ -141,6 +141,8 @@ def pool_choice(derived: DerivedRule, pool: ScalingPool, *, settings: ScalingSet
         found = replace(found, threshold_value=round(float(f"{number(settings.threshold):.7g}"), 3))
     if settings.down_window is not None:
         found = replace(found, down_s=float(round(number(settings.down_window))))
+    if settings.window is not None:
+        found = replace(found, window_s=float(round(number(settings.window))))
     if settings.floor is not None:
         found = replace(found, floor_fraction=number(settings.floor))
     return found
@@ -357,6 +359,7 @@ def _chosen_figures(
          f"requests in flight for each replica: {derived.formula}", settings.threshold, (replicas, start)),
         ("down_window_s", choice.down_s, "s", "at least as long as a replica takes to come back, at p90",
          settings.down_window, (start,)),
+        ("window_s", choice.window_s, "s", "requests in flight are averaged over it", settings.window, (replicas,)),
         ("floor_fraction", choice.floor_fraction, "fraction",
          "part of an hour's expected need that a schedule holds; 0 is no schedule", settings.floor, (replicas,)),
         ("schedule", schedule_text(rule.schedule), "",

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # Hours of each week that rules are searched on, and the seeds after the plan's from which the judged weeks are drawn.
 SEARCH_HOURS, JUDGED_SEED = 5, 100
-# What is simulated, in days: rules that are searched, on those hours and on whole days, bursts and robustness; each day
-# by every rule.
-SEARCH_DAYS, RULE_DAYS = 36, 17
+# What is simulated, in days: rules that are searched, on those hours and on whole days, bursts and robustness; those at
+# equal attainment; each day by every rule.
+SEARCH_DAYS, EQUAL_DAYS, RULE_DAYS = 40, 34, 18
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -99,7 +99,7 @@ def scale(
         for each in present:
             require_known(each)
     with running(as_of=as_of, seed=seed, limit=limit, workers=workers, progress=progress) as run:
-        played_days = SEARCH_DAYS + RULE_DAYS * days * weeks
+        played_days = SEARCH_DAYS + EQUAL_DAYS + RULE_DAYS * days * weeks
         found = planned(source, run, parse_changes(set, traffic), played_days=played_days)
         if isinstance(found, Rejection):
             return found

@@ -107,6 +107,15 @@ class ScalingSection(Section):
             moves="scaling.down_window_s",
         ),
     ] = None
+    window: Annotated[
+        Duration | None,
+        Range(least=15.0, most=HOUR_S, dimension=DURATION),
+        Key(
+            means="How long requests in flight are averaged over.",
+            default="30s",
+            moves="scaling.window_s",
+        ),
+    ] = None
     floor: Annotated[
         Share | None,
         Range(least=0.01, most=1.0),
@@ -149,6 +158,7 @@ def scaling_of(section: ScalingSection, provenance: Provenance) -> ScalingSettin
             ("sleepers", "engines"),
             ("threshold", "requests"),
             ("down_window", "s"),
+            ("window", "s"),
             ("floor", "fraction"),
         )
     }

@@ -36,6 +36,7 @@ def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[Ren
         ),
         Text(f"Judged on   {', '.join(found.traffic)}", style="dim"),
         *_cheaper(found),
+        *_equal(found),
         "",
         _table(found),
         "",
@@ -49,6 +50,7 @@ def scaling_page(found: ScalingComparison, *, is_alone: bool = True) -> list[Ren
 
 _STEPS = {
     "threshold_value": "threshold",
+    "window_s": "averaging window",
     "floor_fraction": "floor",
     "down_s": "down window",
     "least_replicas": "minimum",
@@ -56,7 +58,7 @@ _STEPS = {
     "node_held_s": "nodes held empty",
     "sleepers": "engines asleep",
 }
-_UNITS = {"down_s": " s", "node_held_s": " s"}
+_UNITS = {"window_s": " s", "down_s": " s", "node_held_s": " s"}
 
 
 def _searched(found: ScalingComparison) -> str:
@@ -106,11 +108,27 @@ def _cheaper(found: ScalingComparison) -> list[RenderableType]:
     return [Text(f"Cheaper     {', '.join(names)} meet every SLO here too: {why}")]
 
 
+def _equal(found: ScalingComparison) -> list[RenderableType]:
+    """Ours where nobody is to wait longer than under a rule that attains more than the SLOs ask for."""
+    equal = found.equal
+    if equal is None:
+        return []
+    stated = f"{{{', '.join(f'{key}: {value}' for key, value in equal.chosen.choice.settings().items())}}}"
+    more = "fewer" if equal.saving_fraction >= 0.0 else "more"
+    return [
+        Text(
+            f"Equal       to attain as much as {equal.chosen.against}: scaling: {stated}; "
+            f"{abs(equal.saving_fraction):.0%} {more} replica-hours than it"
+        )
+    ]
+
+
 def _table(found: ScalingComparison) -> RenderableType:
     table = plain_table(
         "", "rule", "worst SLO", "met", "replica-h", "lag", "over", "under", "reversals/h", "max queue", "replicas"
     )
-    rows = [*found.results, found.fixed, *([] if found.clairvoyant is None else [found.clairvoyant])]
+    equal = [] if found.equal is None else [found.equal.result]
+    rows = [*found.results, *equal, found.fixed, *([] if found.clairvoyant is None else [found.clairvoyant])]
     for each in rows:
         name = f"{each.name} (running now)" if each.name in found.present else each.name
         attained = each.attainment.attained
