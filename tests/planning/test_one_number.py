@@ -79,3 +79,18 @@ def test_every_verb_gives_one_number(tmp_path: Path, text: str) -> None:
     first = compared.ranking[0].measured
     assert first.steady_replicas == pool.steady_fleet.replicas
     assert first.fit.candidate.pool.device.name == pool.spec.device.name
+
+
+def test_simulate_has_the_router_of_the_plan_unless_one_is_named(tmp_path: Path) -> None:
+    """Turns give a replica a queue while another is idle, so the plan's router decides its latencies."""
+    file = tmp_path / "plan.yaml"
+    file.write_text(SMALL.replace("device: l40s}\nprices", "device: l40s, router: round_robin}\nprices"))
+
+    def served(pool: ServedPool) -> Simulated:
+        found = verbs.simulate(LoadChoice(rate_rps=9.0, span_s=300.0), plan=file, pool=pool, as_of=AS_OF)
+        assert isinstance(found, Simulated)
+        return found
+
+    planned, named = served(ServedPool(replicas=3)), served(ServedPool(replicas=3, routing="least_tokens"))
+    assert (planned.pool.routing, named.pool.routing) == ("round_robin", "least_tokens")
+    assert planned.served != named.served

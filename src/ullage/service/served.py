@@ -71,6 +71,12 @@ class ServedPool:
         plain = self.waiting_requests is None and self.timeout_s is None and self.prefix_cache is None
         return plain and self.routing == DEFAULT_ROUTER and self.refresh_s == 0.0 and self.between_turns is None
 
+    def behind(self, router: str | None, refresh_s: float) -> ServedPool:
+        """The same pool behind the router that a plan states, where none was named for this run."""
+        if router is None or (self.routing, self.refresh_s) != (DEFAULT_ROUTER, 0.0):
+            return self
+        return replace(self, routing=router, refresh_s=refresh_s)
+
     def simulates_prefixes(self, stream: Stream, engine: Engine) -> bool:
         if self.prefix_cache is not None:
             return self.prefix_cache == SIMULATED

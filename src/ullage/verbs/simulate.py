@@ -285,6 +285,9 @@ def simulate(
             if isinstance(sized, Rejection):
                 return refusal(sized)
             chosen, judged = sized
+        if planned is not None and not replica.is_named:
+            settings = memory.runtime.settings
+            chosen = chosen.behind(settings.router, settings.router_refresh_s)
         return _served(load, memory, step, name, planned, chosen, judged, slos, run)
 
 
