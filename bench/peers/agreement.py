@@ -138,8 +138,13 @@ def answers_of(environment: Environment, rows: Sequence[dict[str, Any]]) -> list
             known[key] = answer
             file.write(json.dumps([key, answer]) + "\n")
             file.flush()
+    return in_order(rows, known)
+
+
+def in_order(rows: Sequence[dict[str, Any]], known: Mapping[str, Answer]) -> list[Answer]:
+    """One answer a row; rows that repeat a measurement are asked once and share it."""
     late = {"reason": f"was not reached within {PATIENCE_S} s"}
-    return [known.get(key, late) for key in lines]
+    return [known.get(key_of(row), late) for row in rows]
 
 
 def key_of(row: dict[str, Any]) -> str:

@@ -16,6 +16,8 @@ from bench.peers.agreement import (
     Sample,
     agreement_markdown,
     ahead,
+    in_order,
+    key_of,
     latencies,
     sampled,
 )
@@ -85,6 +87,13 @@ def test_a_peer_is_told_the_interval_only_where_there_is_one_and_experts_share_t
     assert worker["parallelism"] == {"tensor": 8, "moe_tensor": 2, "moe_expert": 4}
     assert worker["timing"] == {"kvcache_quant_mode": "fp8"}
     assert "prefill_decode_interval" not in str(prediction({**ROW, "interval_steps": 0}, Path("x")))
+
+
+def test_rows_that_repeat_a_measurement_share_its_answer_and_a_row_that_was_not_reached_has_a_reason() -> None:
+    other = {**ROW, "clients": 3}
+    found = in_order([ROW, other, ROW, {**ROW, "clients": 4}], {key_of(ROW): {"a": 1}, key_of(other): {"a": 2}})
+    assert found[:3] == [{"a": 1}, {"a": 2}, {"a": 1}]
+    assert "was not reached" in found[3]["reason"]
 
 
 def test_an_answer_is_read_in_the_statistic_of_its_row_and_a_refusal_is_no_number() -> None:
