@@ -288,7 +288,7 @@ def test_rows_without_their_empty_bins_count_as_the_whole_rows_do() -> None:
     whole = np.concatenate([one, other])
     kept = KeptRows.of(one, other)
     assert kept.total_counts.tolist() == whole.sum(axis=1).tolist()
-    assert [each.whole.counts.tolist() for each in kept.histograms] == whole.tolist()
+    assert [each.whole.counts.tolist() for each in map(kept.row, range(kept.rows))] == whole.tolist()
     rows, bins, part = list(range(7)) * 3, [0] * 7 + [17] * 7 + [40] * 7, [0.0] * 7 + [0.25] * 7 + [0.0] * 7
     padded = np.pad(whole, ((0, 0), (0, 1)))
     counted = [padded[row, :at].sum() + by * padded[row, at] for row, at, by in zip(rows, bins, part, strict=True)]

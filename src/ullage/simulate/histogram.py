@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -105,12 +104,10 @@ class KeptRows:
         bins = given[0].shape[1]
         return KeptRows(keys=np.concatenate(keys), counts=np.concatenate(counts), rows=first // bins, bins=bins)
 
-    @cached_property
-    def histograms(self) -> tuple[KeptHistogram, ...]:
-        ends, places = self._ends.tolist(), self.keys % self.bins
-        return tuple(
-            KeptHistogram(places=places[begin:end], counts=self.counts[begin:end], bins=self.bins)
-            for begin, end in pairwise(ends)
+    def row(self, place: int) -> KeptHistogram:
+        begin, end = self._ends[place : place + 2].tolist()
+        return KeptHistogram(
+            places=self.keys[begin:end] - place * self.bins, counts=self.counts[begin:end], bins=self.bins
         )
 
     @cached_property

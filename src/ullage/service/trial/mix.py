@@ -407,7 +407,8 @@ def _levels(bursts: Sequence[Modulation], span_s: float, seed: int) -> Floats:
     """By cell and class, how far the rate is above its mean in one seed's window."""
     rng, cells = np.random.default_rng((seed, 0)), cells_in(span_s)
     drawn = [drawn_levels(each, cells, CELL_S, rng) for each in bursts]
-    return np.stack([each / each.mean() for each in drawn], axis=1)
+    # A sum by its own name: the method's detours take as long as the sum.
+    return np.stack([each / (np.add.reduce(each) / cells) for each in drawn], axis=1)
 
 
 @functools.lru_cache(maxsize=2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -181,11 +181,25 @@ class _Rows:
         )
 
     @property
-    def histograms(self) -> dict[str, dict[Metric, KeptHistogram]]:
-        each = self.kept.histograms
-        return {
-            name: {metric: each[row] for metric, row in by_metric.items()} for name, by_metric in self.places.items()
-        }
+    def histograms(self) -> dict[str, Mapping[Metric, KeptHistogram]]:
+        return {name: _Latencies(kept=self.kept, rows=rows) for name, rows in self.places.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Latencies(Mapping[Metric, KeptHistogram]):
+    """The histograms of a class, made when one is read: most windows are only counted."""
+
+    kept: KeptRows
+    rows: Mapping[Metric, int]
+
+    def __getitem__(self, metric: Metric) -> KeptHistogram:
+        return self.kept.row(self.rows[metric])
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 def error_budget(class_name: str) -> str:
