@@ -222,6 +222,15 @@ def test_of_a_series_only_its_value_is_mapped_and_once(mapping: dict[str, str], 
         profiled(series, mapping=mapping)
 
 
+def test_scrapes_of_a_counter_that_lie_decades_apart_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    values = [[1_760_000_000 + 60 * at + at % 7, str(at)] for at in range(20)]
+    series = {"metric": {"__name__": "http_requests_total"}, "values": [[946_684_807, "0"], *values]}
+    path.write_text(json.dumps({"status": "success", "data": {"resultType": "matrix", "result": [series]}}))
+    with pytest.raises(InputError, match="lie between two scrapes of a counter"):
+        profiled(path)
+
+
 def test_windows_that_hold_less_than_half_a_request_are_refused(tmp_path: Path) -> None:
     path = csv(tmp_path / "a.csv", "Time,model,requests", [f"{stamp(at)},m,0.3" for at in range(24)])
     with pytest.raises(InputError, match=r"a\.csv = 'windows of 3600 s': hold less than half a request each"):

@@ -112,11 +112,14 @@ class SecondCounts:
         """How often each count occurs in the bins of `binned`, empty ones too, without writing those out where they
         are many: ten requests in five years have 160 million seconds between them.
         """
-        if self.listed is None:
-            bins = self.binned(width_s, first_s, last_s)
-            return value_counts(*np.unique(bins, return_counts=True))
         start = math.ceil(first_s / width_s)
         windows = max(0, math.floor(last_s / width_s) - start)
+        if self.listed is None:
+            # Beside the stretch that is held, of a group of days in a trace of decades, all are empty.
+            low = max(start, self.start_s // width_s)
+            high = max(low, min(start + windows, -(-(self.start_s + len(self.held)) // width_s)))
+            values, times = np.unique(self._dense_bins(width_s, low, high), return_counts=True)
+            return value_counts(np.r_[0, values], np.r_[windows - (high - low), times])
         bins = self.listed // width_s
         inside = (bins >= start) & (bins < start + windows)
         _, held = _added(bins[inside], self.held[inside])

@@ -42,6 +42,8 @@ _IN_WORDS = {
 }
 _DAY_S = 86_400.0
 _LONGEST_WINDOW_S = 366 * _DAY_S
+# A year of minutes: what a counter grew by over more windows cannot be laid onto them.
+_MOST_BETWEEN_SCRAPES = 500_000
 # A gap of more than this share of the windows is worth a word.
 _MISSING_FRACTION = 0.01
 # Thirty years of points ten seconds apart.
@@ -77,7 +79,7 @@ def open_points(
         connection.execute(f"UPDATE ullage_points SET measure = '{measure}' WHERE role = 'requests'")
     guessed = _settle_measure(connection)
     _fold_counters(connection)
-    _align(connection, width_s)
+    _align(connection, files, width_s)
     _pivot(connection)
     return RateTable(
         rates=connection.sql("SELECT * FROM ullage_windows"),
@@ -251,7 +253,7 @@ def _fold_counters(connection: DuckDBPyConnection) -> None:
     )
 
 
-def _align(connection: DuckDBPyConnection, width_s: float) -> None:
+def _align(connection: DuckDBPyConnection, files: Sequence[Glimpse], width_s: float) -> None:
     """Points as they were scraped, each instance at its own moment, laid onto windows that all of them share.
 
     What a counter grew by between two scrapes is divided over the windows that lie between them; the first and the last
@@ -263,6 +265,14 @@ def _align(connection: DuckDBPyConnection, width_s: float) -> None:
     )
     if not is_scraped:
         return
+    (longest_s,) = _one(connection, "SELECT max(until_s - at_s) FROM ullage_points WHERE measure = 'counter'")
+    if longest_s > _MOST_BETWEEN_SCRAPES * width_s:
+        raise InputError(
+            field=f"{files[0].name}: time",
+            value=f"{longest_s:.4g} s",
+            problem="lie between two scrapes of a counter, and nothing says when it grew",
+            fix="Leave out scrapes of another time.",
+        )
     first = f"CAST(floor(at_s / {width_s!r}) AS BIGINT)"
     last = f"CASE WHEN measure = 'counter' THEN CAST(ceil(until_s / {width_s!r}) AS BIGINT) ELSE {first} + 1 END"
     overlap = f"(least(until_s, at_ + {width_s!r}) - greatest(at_s, at_)) / (until_s - at_s)"
