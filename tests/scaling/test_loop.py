@@ -434,8 +434,11 @@ def test_the_search_tries_a_mean_over_minutes_with_a_threshold_of_its_own() -> N
 
 @pytest.mark.slow
 def test_at_equal_attainment_no_higher_threshold_attains_as_much() -> None:
-    days, choice = (week(4), week(5)), replace(derived().choice(pool()), threshold_value=8.0)
-    fixed = fixed_rule(pool())
+    days = tuple(
+        rated(f"spike {seed}", [30.0] * 6 + [150.0] + [30.0] * 5, 600.0, MODEL, small_trial(), seed=seed)
+        for seed in (4, 5)
+    )
+    fixed, choice = fixed_rule(pool()), replace(derived().choice(pool()), threshold_value=40.0)
     found = equal_rule(fixed, choice, pool(), days)
     assert found is not None
     assert found.against == "fixed fleet"
@@ -445,14 +448,17 @@ def test_at_equal_attainment_no_higher_threshold_attains_as_much() -> None:
         other = [played(fixed, pool(), [day]).attainment.margin_fraction for day in days]
         return float(np.mean(other) - np.mean(own))
 
+    assert lost(choice) > found.allowed_fraction
     assert lost(found.choice) == pytest.approx(found.loss_fraction)
     assert found.loss_fraction <= found.allowed_fraction
-    higher = replace(found.choice, threshold_value=found.choice.threshold_value * STEP_RATIO)
-    assert lost(higher) > found.allowed_fraction or found.choice.threshold_value == choice.threshold_value
-    # A rule that is worse than ours is matched by ours as it is.
-    worse = equal_rule(replace(fixed, spec=ScheduleSpec(times_s=(0.0,), replicas=(8,))), found.choice, pool(), days)
-    assert worse is not None
-    assert worse.choice == found.choice
+    steps = round(float(np.log(choice.threshold_value / found.choice.threshold_value) / np.log(STEP_RATIO)))
+    assert steps > 0
+    higher = round(choice.threshold_value * STEP_RATIO ** (1 - steps), 3)
+    assert lost(replace(found.choice, threshold_value=higher)) > found.allowed_fraction
+    # Against a rule that attains less it is the searched rule as it is, where that saves anything.
+    worse = ScalingRule(name="four", spec=ScheduleSpec(times_s=(0.0,), replicas=(4,)))
+    other = equal_rule(worse, found.choice, pool(), days)
+    assert other is None or other.choice.threshold_value == found.choice.threshold_value
 
 
 def test_a_rule_is_never_judged_on_what_it_was_chosen_on() -> None:
