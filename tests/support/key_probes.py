@@ -281,6 +281,8 @@ BASES = {
     "emitted": EMITTED,
     "drafted": DRAFTED,
     "apart": APART,
+    # More than one replica, so that a router has a choice.
+    "turned": APART.replace("rate: 4 req/s", "rate: 20 req/s"),
     "adapted": ADAPTED,
     "tiered": TIERED,
     "headed": HEADED,

@@ -48,7 +48,7 @@ class PrefillSection(Section):
         Key(
             means="How prompts are given to them, for example round_robin, the default of NVIDIA Dynamo.",
             default="the pool's own, of the replicas that decode",
-            moves="curve.sustained_rps",
+            moves="disaggregated.*.used_fraction",
             choices=ROUTINGS,
         ),
     ] = None
