@@ -270,16 +270,17 @@ def _default_hits(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
         (asked,) = (each for each in pool.demand.classes if each.name == use.name)
         # The bill's hits are those of all hours, the fleet's those of the planning rate.
         cached_tokens = use.cached_tokens * number(shared) / found
-        said.append(f"{use.name} ({100 * cached_tokens / use.prompt_tokens:.0f} % of prompt tokens)")
+        said.append(f"{use.name} {100 * cached_tokens / use.prompt_tokens:.0f} %")
         replicas += asked.planning_rps * cached_tokens / use.requests * slow_ratio * number(prefill) / 1000.0
         inputs += [hits, asked.figures[f"demand.{use.name}.planning_rate"]]
     if not said:
         return
     total = pool.reserves.total_replicas
+    shares = ", ".join(said[:3]) + (" and others" if len(said) > 3 else "")
     yield Surprise(
         name="default cache hits",
-        sentence=f"{_of(plan, pool)}prefix-cache hits of {', '.join(said[:3])}{' and others' if len(said) > 3 else ''} "
-        f"are a default; computing them takes at least {replicas:.2g} replicas more. State cached_fraction",
+        sentence=f"{_of(plan, pool)}prefix-cache hits ({shares} of "
+        f"prompt tokens) are a default; without them at least {replicas:.2g} replicas more. State cached_fraction",
         moves=_moves(
             plan,
             pool,
