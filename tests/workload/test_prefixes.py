@@ -61,6 +61,12 @@ def test_a_distance_is_what_was_new_since_the_text_was_used() -> None:
     assert first > 0, "what the first ones repeat was said before"
 
 
+def test_a_lone_request_repeats_what_was_said_before_it() -> None:
+    chains = prefix_chains(stream(1, cached_tokens=[400], reuse_blocks=[np.iinfo(np.int32).max]))
+    assert chains.shared_tokens.tolist() == [400]
+    assert chains.history_tokens.size > 0
+
+
 def test_a_parent_that_is_gone_leaves_what_it_had_itself() -> None:
     parent, shared = kept_parents(np.array([-1, 0, 1, 2]), np.array([0, 50, 80, 90]), np.array([0, 3]))
     assert (parent.tolist(), shared.tolist()) == ([-1, 0], [0, 50])

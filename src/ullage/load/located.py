@@ -84,7 +84,7 @@ def placed(error: InputError, document: Document, *, pool: str = "") -> InputErr
     """The error at its place; one that has a place already, here or in another file, or is about an option, stays."""
     if error.field.startswith(("--", document.file)) or re.search(r":\d+", error.field):
         return error
-    for dotted in _candidates(error.field, pool):
+    for dotted in _candidates(error.field, pool or _pool_with(document.content, error)):
         path, missing = _path(document.content, dotted, error.value)
         if path:
             found = _at(document.content, path)
@@ -101,6 +101,20 @@ def placed(error: InputError, document: Document, *, pool: str = "") -> InputErr
             field = place if text == str(error.value) else f"{place}: {text}"
             return _again(error, field, _at(document.content, path) if field == place else error.value, error.problem)
     return _again(error, f"{document.place(())}: {error.field}", error.value, error.problem)
+
+
+def _pool_with(content: Mapping[str, Any], error: InputError) -> str:
+    """Where the pool stands, of several, that gives this key this value; empty where none does."""
+    pools = content.get("pools")
+    key = error.field.removeprefix("pool.")
+    if not isinstance(pools, list) or key == error.field:
+        return ""
+    for index, each in enumerate(pools):
+        path, missing = _path(each, key, error.value)
+        given = _at(each, path)
+        if not missing and str(error.value) in map(str, given if isinstance(given, list) else [given]):
+            return f"pools.{index}"
+    return ""
 
 
 def _again(error: InputError, field: str, value: object, problem: str) -> InputError:

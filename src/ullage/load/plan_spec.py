@@ -48,7 +48,7 @@ from ullage.fleet.sites import Sites
 from ullage.fleet.warm import FOLLOWS
 from ullage.load.pool_cache import between_turns, host_cache
 from ullage.load.traffic import grown_traffic
-from ullage.memory.adapters import SLOWDOWN, Adapters
+from ullage.memory.adapters import SLOWDOWN, TARGETS, Adapters
 from ullage.memory.case import Approved
 from ullage.memory.engine_report import EngineMemory
 from ullage.memory.kv import cache_cost
@@ -578,7 +578,8 @@ def _adapters(pool: PoolSection, provenance: Provenance) -> Adapters | None:
     if given is None:
         return None
     found = Adapters(slots=given.slots, rank_channels=given.rank, slowdown=provenance.over(SLOWDOWN, given.slowdown))
-    return replace(found, targets=given.targets) if given.targets else found
+    targets = tuple(check_name(each, TARGETS, field="pool.adapters.targets") for each in given.targets)
+    return replace(found, targets=targets) if targets else found
 
 
 def _speculation(pool: PoolSection, draft: Model | None, provenance: Provenance) -> Speculation | None:

@@ -41,6 +41,16 @@ def test_turns_come_when_they_were_drawn_on_an_idle_pool_and_later_on_a_slow_one
     assert lateness_s(replace(ENGINE, step=slowed_table(STEP, 8.0)), load) > abs(idle_s) + 5.0
 
 
+def test_a_trickle_that_is_given_a_request_repeats_nothing_near() -> None:
+    """The request comes at many times the rate that distances were seen at, beyond what a distance can count."""
+    model = builtin()
+    trickle = replace(model, classes=tuple(replace(each, mean_rate_rps=1e-12) for each in model.classes))
+    for seed in range(8):
+        load = MixLoad(model=trickle, classes=CLASSES, chains=True)(rate_rps=1e-12, span_s=60.0, seed=seed)
+        assert load.requests.prefixes is not None
+        assert (load.requests.prefixes.shared_tokens >= 0).all()
+
+
 def stream(session: list[int], parent: list[int] | None, shared: list[int]) -> Stream:
     count = len(session)
     return Stream(

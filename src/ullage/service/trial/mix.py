@@ -244,7 +244,9 @@ class MixLoad:
         stream = drawn.served_by_cache(self.cache_blocks)
         if self.chains:
             # A prefix is used again after as much time, at whatever rate: a part of the traffic meets a part of it.
-            distance = np.rint(drawn.reuse_blocks * (rate_rps / self._seen_rps)).astype(np.int32)
+            blocks = np.rint(drawn.reuse_blocks * (rate_rps / self._seen_rps))
+            # Of a trickle that was given a request, so far off that no cache holds it: as far as is counted.
+            distance = np.minimum(blocks, np.iinfo(np.int32).max).astype(np.int32)
             stream = replace(drawn, reuse_blocks=np.where(drawn.reuse_blocks > 0, np.maximum(1, distance), 0))
         return OpenLoop(
             requests=Requests(

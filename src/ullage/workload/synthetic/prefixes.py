@@ -121,6 +121,7 @@ def _at_distance(
     for near in range(_NEAR):
         candidate = wanted - near
         fits = (candidate >= 0) & (parent[rows] < 0)
+        candidate = np.maximum(candidate, 0)
         fits &= stream.class_index[candidate] == stream.class_index[rows]
         fits &= ends[candidate] > cached[rows]
         parent[rows] = np.where(fits, candidate, parent[rows])
