@@ -57,7 +57,7 @@ coverage: .venv/.dev page-if-possible ## what the tests reach, lines and branche
 soak: .venv/.dev page-if-possible ## every test with many more random cases
 	HYPOTHESIS_PROFILE=full $(PYTEST) $(ARGS)
 
-fuzz: .venv/.dev ## damaged files of seven families, ten minutes each; ARGS="--seconds 60 --family traces --seed 7"
+fuzz: .venv/.dev ## damaged files of seven families and random plans through every verb, ten minutes each; ARGS="--seconds 60 --family traces --seed 7"
 	PYTHONPATH=tests $(BIN)/python -m support.fuzz $(ARGS)
 
 lint: .venv/.dev

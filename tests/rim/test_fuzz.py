@@ -11,8 +11,8 @@ from support.fuzz_families import FAMILIES, Family
 
 pytestmark = pytest.mark.slow
 
-# A trace takes a database and a profile for each case, the others a parser.
-SHORT = {"traces": 16, "plans": 60}
+# A trace takes a database and a profile for each case, a verb a plan, the others a parser.
+SHORT = {"traces": 16, "plans": 60, "verbs": 9}
 KEPT = sorted(CASES.glob("*/*"))
 
 

@@ -1,4 +1,4 @@
-"""Damaged files of seven families, read as the verbs read them, for as long as one likes: `make fuzz`.
+"""Damaged files of seven families and random plans put through every verb, for as long as one likes: `make fuzz`.
 
     PYTHONPATH=tests python -m support.fuzz --seconds 600 --family traces
 
@@ -36,8 +36,7 @@ SOURCE = ROOT / "src" / "ullage"
 CASES = ROOT / "tests" / "rim" / "cases"
 ANSWER, PLACED, UNPLACED, FAULT, OVER = "answer", "refusal with its place", "refusal without", "exit 4", "over limits"
 ANOMALIES = (UNPLACED, FAULT, OVER)
-# A damaged file of some kilobytes is answered in milliseconds; these tell a reader that runs away.
-MOST_CPU_S, MOST_GROWTH_BYTES = 20.0, 1 << 30
+MOST_GROWTH_BYTES = 1 << 30
 # Beyond these a case is stopped, before the machine is out of memory or the search waits for ever.
 STOPPED_CPU_S, STOPPED_BYTES = 120.0, 6 << 30
 # Line, row, byte or column of a file; a key of it; an option.
@@ -136,7 +135,7 @@ def ending(family: Family, data: bytes, folder: Path, coverage: Coverage | None 
         sys.settrace(None)
         file.unlink()
     spent, grown = time.process_time() - begun, _memory_bytes() - before
-    if spent > MOST_CPU_S or grown > MOST_GROWTH_BYTES:
+    if spent > family.most_cpu_s or grown > MOST_GROWTH_BYTES:
         return Ending(outcome=OVER, words=f"{spent:.0f} s, {grown >> 20} MiB: {found.words}")
     return found
 
@@ -187,8 +186,11 @@ def search(family: Family, *, cases: int, seconds: float = float("inf"), seed: i
         for number in range(cases):
             if time.monotonic() > end_s:
                 break
-            # First every seed as it is, then damaged ones.
-            data = seeds[number] if number < len(family.seeds()) else mutated(chance.choice(seeds), stock, chance)
+            # First every seed as it is, then drawn or damaged ones.
+            if number < len(family.seeds()):
+                data = seeds[number]
+            else:
+                data = family.draw(chance) if family.draw else mutated(chance.choice(seeds), stock, chance)
             known = len(coverage.hit)
             found = ending(family, data, folder, coverage)
             outcomes[found.outcome] += 1

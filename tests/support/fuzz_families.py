@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from support import engine_logs, fuzz_saved, fuzz_traces, loadtest_samples
+from support import engine_logs, fuzz_saved, fuzz_traces, fuzz_verbs, loadtest_samples
 from support.fuzz_clusters import CLUSTERS, SIGNS
 from support.fuzz_traces import DAY
 from support.key_probes import BASES
@@ -33,13 +34,19 @@ from ullage.verbs.calibrate import calibrate
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Files of one kind. `packages` are the readers whose lines are counted, below src/ullage."""
+    """Files of one kind. `packages` are the readers whose lines are counted, below src/ullage.
+
+    Further cases are drawn by `draw`, or where there is none by damage to the seeds.
+    """
 
     name: str
     seeds: Callable[[], tuple[bytes, ...]]
     read: Callable[[Path], None]
     packages: tuple[str, ...]
     suffixes: dict[bytes, str]
+    draw: Callable[[Random], bytes] | None = None
+    most_cpu_s: float = 20.0
+    """A damaged file of some kilobytes is answered in milliseconds; more tells a reader that runs away."""
 
     def file_name(self, data: bytes) -> str:
         """The name such a file would have; the format is chosen by the first byte."""
@@ -372,6 +379,15 @@ FAMILIES = {
             read=fuzz_saved.read,
             packages=fuzz_saved.PACKAGES,
             suffixes={**_CSV_OR_JSON, b"{": ".json"},
+        ),
+        Family(
+            name="verbs",
+            seeds=fuzz_verbs.seeds,
+            read=fuzz_verbs.read,
+            packages=fuzz_verbs.PACKAGES,
+            suffixes={b"": "-plan.yaml"},
+            draw=fuzz_verbs.drawn,
+            most_cpu_s=fuzz_verbs.MOST_CPU_S,
         ),
     )
 }

@@ -110,7 +110,9 @@ def _damaged_everywhere(lines: list[Any], words: Sequence[str], chance: Random) 
     if len(lines) > 1:
         return [_with_damage(each, words, Random(seed)) for each in lines]
     found = copy.deepcopy(lines)
-    lists = [holder[key] for holder, key in _places(found) if isinstance(holder[key], list) and len(holder[key]) > 1]
+    lists = [
+        holder[key] for holder, key in placed_values(found) if isinstance(holder[key], list) and len(holder[key]) > 1
+    ]
     if lists:
         records = chance.choice(lists)
         records[:] = [_with_damage(each, words, Random(seed)) for each in records]
@@ -130,7 +132,7 @@ def _changed_yaml(data: bytes, others: Stock, chance: Random) -> bytes:
 def _with_damage(value: Any, words: Sequence[str], chance: Random) -> Any:
     """The value with one place in it replaced, removed, repeated, renamed or buried."""
     found = copy.deepcopy(value)
-    places = list(_places(found))
+    places = list(placed_values(found))
     if not places:
         return chance.choice(ODD)
     holder, key = chance.choice(places)
@@ -164,7 +166,7 @@ def _with_damage(value: Any, words: Sequence[str], chance: Random) -> Any:
     return found
 
 
-def _places(value: Any) -> Any:
+def placed_values(value: Any) -> Any:
     """Every place of nested data as what holds it and where; of a long list a few are enough."""
     pending = [value]
     while pending:
