@@ -37,7 +37,10 @@ from ullage.files.plan_file import plan_file_schema
 from ullage.load.plan import load_plan
 
 PACKAGES = (
-    *(f"verbs/{each}.py" for each in ("brownfield", "check", "cost", "curve", "drill", "emit", "options", "plan")),
+    *(
+        f"verbs/{each}.py"
+        for each in ("brownfield", "buy", "check", "cost", "curve", "drill", "emit", "options", "plan")
+    ),
     *("verbs/simulate.py", "verbs/size.py", "planning/checks", "emit", "cost"),
 )
 MOST_CPU_S = 60.0
@@ -53,12 +56,17 @@ _ASKED = (
     *("emit --target SOME -o OUT", "emit --target ALL -o OUT", "emit --target ALL --diff HERE") * 2,
     *("brownfield EMITTED", "brownfield CLUSTER") * 2,
     *("curve", "size", "size --rate '3 req/s'", "simulate", "cost --year", "cost --focus OUT.csv", "plan --quick"),
+    *("buy", "cost --commit 1y-no-upfront", "cost --against openai/gpt-4o"),
     *(("report -o OUT.html",) if is_built else ()),
 )
 _SLOW = ("options", "risk", "plan --quick --all", "cost --marginal")
 _SLOW_FRACTION = 0.03
 # Targets that go together, for an engine that most plans run.
 _ALL = ",".join(name for name in TARGETS if name not in ("keda", "sglang", "tensorrt-llm", "capacity-buffer"))
+# Of the clusters, those whose pods or charts say which devices they hold.
+_WITH_DEVICES = tuple(
+    number for number, text in enumerate(CLUSTERS) if "nvidia.com/gpu" in text or "requestGPU" in text
+)
 _BY_OPTION = ("brownfield", "simulate")
 _WITHOUT_JSON = ("report",)
 _WITHOUT_LIMIT = ("simulate",)
@@ -100,7 +108,7 @@ def drawn(chance: Random) -> bytes:
 def _question(chance: Random) -> str:
     asked = chance.choice(_SLOW if chance.random() < _SLOW_FRACTION else _ASKED)
     asked = asked.replace("SOME", ",".join(chance.sample(sorted(TARGETS), chance.randint(1, 4))))
-    asked = asked.replace("CLUSTER", f"CLUSTER-{chance.randrange(len(CLUSTERS))}")
+    asked = asked.replace("CLUSTER", f"CLUSTER-{chance.choice(_WITH_DEVICES)}")
     verb = asked.split()[0]
     if verb not in _WITHOUT_JSON and chance.random() < 0.6:
         asked += " --json"
@@ -253,7 +261,7 @@ def _words(word: str, file: Path, folder: Path) -> list[str]:
     if word.startswith("CLUSTER-"):
         return [_cluster(int(word.removeprefix("CLUSTER-")), folder)]
     if word == "EMITTED":
-        _hold(["emit", str(file), "--target", "deployment,hpa", "-o", str(folder / "emitted")])
+        _hold(["emit", str(file), "--target", "deployment,keda", "-o", str(folder / "emitted")])
         # A plan that is refused has no files; it is compared with another cluster, and refused there too.
         return [str(each) for each in sorted((folder / "emitted").rglob("*.yaml"))] or [_cluster(0, folder)]
     known = {"PLAN": str(file), "ALL": _ALL, "HERE": str(folder)}
