@@ -18,7 +18,7 @@ def deployment_files(plan: EmitPlan) -> list[EmittedFile]:
 def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
     if len(pool.parts) > 1:
         raise InputError(
-            field="target",
+            field="--target",
             value="deployment",
             problem=f"a replica of {pool.pool} spans {len(pool.parts)} nodes, but a Deployment's pod runs on one",
             fix="Take target leaderworkerset.",

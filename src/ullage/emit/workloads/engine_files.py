@@ -28,7 +28,7 @@ def _files(plan: EmitPlan, engine: str, start: str) -> list[EmittedFile]:
     if not mine:
         planned = ", ".join(sorted({each.choice.engine for each in plan.pools}))
         raise InputError(
-            field="target",
+            field="--target",
             value=engine,
             problem=f"no pool of the plan runs it, only {planned}: memory and step times are that engine's",
             fix=f"Take target {planned}, or plan with pool.engine: {engine}.",

@@ -23,7 +23,7 @@ def knative_files(plan: EmitPlan) -> list[EmittedFile]:
 def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
     if len(pool.parts) > 1:
         raise InputError(
-            field="target",
+            field="--target",
             value="knative",
             problem=f"a replica of {pool.pool} spans {len(pool.parts)} nodes, but a revision's pod runs on one",
             fix="Take target leaderworkerset.",

@@ -21,7 +21,7 @@ def kserve_files(plan: EmitPlan) -> list[EmittedFile]:
 def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
     if len(pool.parts) > 1:
         raise InputError(
-            field="target",
+            field="--target",
             value="kserve",
             problem=f"a replica of {pool.pool} spans {len(pool.parts)} nodes, but this predictor's pod runs on one",
             fix="Take target kserve-llm or leaderworkerset.",

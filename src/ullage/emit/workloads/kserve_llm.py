@@ -24,7 +24,7 @@ def kserve_llm_files(plan: EmitPlan) -> list[EmittedFile]:
 def _file(plan: EmitPlan, pool: EmitPool) -> EmittedFile:
     if pool.choice.engine != "vllm":
         raise InputError(
-            field="target",
+            field="--target",
             value="kserve-llm",
             problem=f"{pool.pool} runs {pool.choice.engine}, but an LLMInferenceService starts vLLM",
             fix="Take target kserve, leaderworkerset or deployment.",

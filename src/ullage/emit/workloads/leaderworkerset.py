@@ -34,7 +34,7 @@ def leaderworkerset(pool: EmitPool) -> dict[str, Any]:
     leader, *workers = pool.parts
     if len(set(workers)) > 1:
         raise InputError(
-            field="target",
+            field="--target",
             value="leaderworkerset",
             problem=f"a replica's nodes hold {', '.join(map(str, pool.parts))} devices, and workers must be alike",
             fix="Choose a parallelism that fills its nodes evenly.",

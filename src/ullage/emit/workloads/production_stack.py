@@ -22,7 +22,7 @@ def production_stack_files(plan: EmitPlan) -> list[EmittedFile]:
     spanning = [each.pool for each in plan.pools if len(each.parts) > 1]
     if other or spanning:
         raise InputError(
-            field="target",
+            field="--target",
             value="production-stack",
             problem=f"{', '.join(other or spanning)} {'does not run vLLM' if other else 'spans nodes'}, and the "
             "chart's "
