@@ -34,6 +34,7 @@ def test_a_deployment_and_its_autoscaler_read_back(scaler: str, tmp_path: Path) 
         "max_sequences": "32",
         "token_budget": "8192",
         "kv_dtype": "auto",
+        "prefix_cache": "on",
     }
 
 

@@ -51,7 +51,7 @@ def test_default_lengths_are_said_with_their_part_of_the_bill() -> None:
 def test_cache_hits_that_nobody_stated_are_said_with_the_replicas_that_they_save() -> None:
     usual = planned()
     found = named(answer(usual).surprises)["default cache hits"]
-    assert "chat (29 % of prompt tokens), coding (43 % of prompt tokens)" in found.sentence
+    assert "prefix-cache hits (chat 29 %, coding 43 % of prompt tokens)" in found.sentence
     assert "State cached_fraction" in found.sentence
     text = (Path(files.__file__).parent / "example.yaml").read_text()
     stated = {

@@ -115,7 +115,7 @@ def test_a_limit_that_is_none_is_refused(text: str) -> None:
         (lambda **how: verbs.plan(document(), as_of=AS_OF, **how), {"rounds": 1.5}),
         (lambda **how: verbs.risk(document(), as_of=AS_OF, **how), {"rounds": 1.5}),
         (lambda **how: verbs.scenarios(document(), ["a: traffic=+1%"], as_of=AS_OF, **how), {"rounds": 5.5}),
-        (lambda **how: verbs.scale(document(), days=2, as_of=AS_OF, **how), {"played_days": 104.0}),
+        (lambda **how: verbs.scale(document(), days=2, as_of=AS_OF, **how), {"played_days": 146.0}),
     ],
 )
 def test_verbs_that_do_more_than_a_plan_are_held_to_all_of_it(asked: Any, work: dict[str, float]) -> None:

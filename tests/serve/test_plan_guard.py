@@ -102,15 +102,16 @@ def test_nothing_is_opened_by_any_key_that_the_guard_lets_pass(tmp_path: Path) -
     canary.write_text("arrival_s,prompt_tokens,output_tokens\n0,1,1\n")
     day = datetime.date(2026, 11, 15)
     load_plan(None, as_of=day)
-    passed = 0
+    passed, tried = 0, 0
     for key, plan in _plans(str(canary)):
+        tried += 1
         opened.clear()
         with contextlib.suppress(UllageError, OSError, ValueError, TypeError, AttributeError, KeyError):
             check_plan(plan, frozenset())
             passed += 1
             load_plan(plan, as_of=day)
         assert str(canary) not in opened, key
-    assert passed > len(key_rows())
+    assert passed > 0.9 * tried > 400
     # The hook does see who opens it.
     with contextlib.suppress(UllageError):
         load_plan(with_key("workload.trace", [str(canary)]), as_of=day)

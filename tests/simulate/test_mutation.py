@@ -51,10 +51,6 @@ MUTANTS = {
         "(((g + 1) << engine.kv_shift) - kv_tokens + n - 1) // n)",
         "(((g + 1) << engine.kv_shift) - kv_tokens + n) // n + 1)",
     ),
-    "a decode that waits a step takes its block": (
-        "held & mask == 0:\n            replica.decode_blocks -= 1",
-        "False:\n            pass",
-    ),
     "a plan runs one step into a full cache": ("fit = 1 + (rounds << shift)", "fit = 2 + (rounds << shift)"),
     "blocks are not rounded up": (
         "total += w.phases[replica.phases_at + p] * (-(step + more + p) & mask)",

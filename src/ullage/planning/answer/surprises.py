@@ -262,7 +262,9 @@ def _default_hits(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
     uses = bill.use.classes_of(pool.spec.name)
     found = sum(each.cached_tokens for each in uses) / max(1.0, sum(each.prompt_tokens for each in uses))
     slow_ratio = pool.steady_fleet.size.band.slow_ratio
-    said, replicas, inputs = [], 0.0, []
+    prefix = f"{pool.spec.name}." if len(plan.pools) > 1 else ""
+    hits_of: dict[str, Figure] = {}
+    replicas, rates = 0.0, []
     for use in uses:
         hits = demand[f"demand.{use.name}.cached_fraction"]
         if hits.evidence is not Evidence.ASSUMED or not (use.cached_tokens and use.requests):
@@ -270,25 +272,38 @@ def _default_hits(plan: Plan, pool: PoolPlan, bill: Bill) -> Iterator[Surprise]:
         (asked,) = (each for each in pool.demand.classes if each.name == use.name)
         # The bill's hits are those of all hours, the fleet's those of the planning rate.
         cached_tokens = use.cached_tokens * number(shared) / found
-        said.append(f"{use.name} {100 * cached_tokens / use.prompt_tokens:.0f} %")
+        hits_of[use.name] = Figure(
+            name=f"surprise.{use.name}_cached_fraction",
+            value=cached_tokens / use.prompt_tokens,
+            unit="fraction",
+            formula="hits on the bill x score.cached_fraction / hits of all prompts on the bill: at the planning rate",
+            inputs=(hits, shared),
+        )
         replicas += asked.planning_rps * cached_tokens / use.requests * slow_ratio * number(prefill) / 1000.0
-        inputs += [hits, asked.figures[f"demand.{use.name}.planning_rate"]]
-    if not said:
+        rates.append(asked.figures[f"demand.{use.name}.planning_rate"])
+    if not hits_of:
         return
-    total = pool.reserves.total_replicas
-    shares = ", ".join(said[:3]) + (" and others" if len(said) > 3 else "")
+    needed = Figure(
+        name=f"{prefix}surprise.default_cache_hits_replicas",
+        value=replicas,
+        unit="replicas",
+        formula="sum of planning rate x cached tokens of a request x time to prefill a token x "
+        f"{slow_ratio:.3g} for conservative step times: replicas that are all busy",
+        inputs=(*rates, *hits_of.values(), prefill),
+    )
+    shares = [f"{name} {100 * number(each):.0f} %" for name, each in hits_of.items()]
+    some = ", ".join(shares[:3]) + (" and others" if len(shares) > 3 else "")
     yield Surprise(
         name="default cache hits",
-        sentence=f"{_of(plan, pool)}prefix-cache hits ({shares} of "
-        f"prompt tokens) are a default; without them at least {replicas:.2g} replicas more. State cached_fraction",
+        sentence=f"{_of(plan, pool)}prefix-cache hits ({some} of prompt tokens) are a default; without them at least "
+        f"{replicas:.2g} replicas more. State cached_fraction",
         moves=_moves(
             plan,
             pool,
             "default_cache_hits",
-            _device_usd(bill, pool) * replicas / total / bill.total_usd,
-            "devices on the bill x sum of (planning rate x cached tokens of a request x time to prefill a token x "
-            f"{slow_ratio:.3g} for conservative step times) / {total} replicas / bill: replicas that are all busy",
-            (*inputs, shared, prefill, *_total(bill)),
+            _device_usd(bill, pool) * replicas / pool.reserves.total_replicas / bill.total_usd,
+            f"devices on the bill x default_cache_hits_replicas / {pool.reserves.total_replicas} replicas / bill",
+            (needed, *hits_of.values(), *_total(bill)),
         ),
     )
 
