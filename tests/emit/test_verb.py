@@ -214,6 +214,14 @@ def test_names_that_no_cluster_takes_are_refused_where_they_stand(was: str, now:
         verbs.emit(file, ["pdb", "vllm"], stored=folder / "plan.json")
 
 
+def test_a_model_may_be_a_folder_of_the_pod(folder: Path) -> None:
+    file = folder / "plan.yaml"
+    file.write_text(file.read_text().replace("    model: Qwen/Qwen3-32B", "    model: /models/qwen3-32b"))
+    text = "".join(each.text for each in emitted(folder, "vllm", "deployment").files)
+    assert "/models/qwen3-32b" in text
+    assert "Qwen/Qwen3-32B" not in text
+
+
 @pytest.mark.slow
 def test_a_real_plan_has_every_number_that_targets_read(tmp_path: Path) -> None:
     """The built-in example's plan, planned and stored, makes the same files for every target of its engine."""

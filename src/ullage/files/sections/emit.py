@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r"^https?://[A-Za-z0-9._\[\]:-]+(/[\w./~-]*)?$")
 _PICKER = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?:[1-9][0-9]{0,4}$")
 _NODE_CLASS = re.compile(r"^[a-z0-9.-]+/[A-Z][A-Za-z0-9]*/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 _HEADER = re.compile(r"^[A-Za-z0-9-]{1,64}$")
-_MODEL = re.compile(r"^[\w][\w./:@-]*$")
+_MODEL = re.compile(r"^/?[\w][\w./:@-]*$")
 _RESOURCE = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9][-A-Za-z0-9_.]*$")
 
 
